@@ -1,1 +1,1 @@
-"""This machine as two Kubernetes clusters: what is real, and which stand-ins it has, is said in each module's first lines."""
+"""This machine as two Kubernetes clusters. What a stand-in claims, and what not, is said in its first lines."""
