@@ -1,0 +1,87 @@
+"""The layout's promises: who may import whom, small files, and a project that speaks of itself alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("engine", "modelplane", "recipes", "stacks", "components", "validation", "sandbox")
+
+# A room may import itself and these; nothing imports the sandbox.
+MAY_IMPORT = {
+    "engine": set(),
+    "modelplane": {"engine"},
+    "recipes": {"engine", "modelplane"},
+    "stacks": {"engine", "modelplane", "recipes"},
+    "validation": {"engine"},
+    "components": {"engine", "modelplane", "recipes", "stacks", "validation"},
+    "sandbox": {"engine", "modelplane"},
+}
+
+# They travel into the validation Job, whose image has nothing but Python.
+STANDARD_LIBRARY_ONLY = ("engine", "validation")
+
+# A file longer than this is a room with two purposes (golden data and generated files aside).
+MAX_LINES = 400
+
+
+def tracked(suffix: str) -> list[Path]:
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / line for line in listing.splitlines() if line.endswith(suffix) and (ROOT / line).is_file()]
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_the_rooms_it_may(room: str) -> None:
+    files = [path for path in tracked(".py") if path.relative_to(ROOT).parts[0] == room]
+    assert files, f"no files in {room}/"
+    allowed = MAY_IMPORT[room] | {room}
+    wrong = {str(path.relative_to(ROOT)): imported(path) & set(ROOMS) - allowed for path in files}
+    assert {path: rooms for path, rooms in wrong.items() if rooms} == {}
+
+
+@pytest.mark.parametrize("room", STANDARD_LIBRARY_ONLY)
+def test_what_travels_into_the_job_needs_nothing_but_python(room: str) -> None:
+    files = [path for path in tracked(".py") if path.relative_to(ROOT).parts[0] == room]
+    known = set(sys.stdlib_module_names) | set(STANDARD_LIBRARY_ONLY)
+    wrong = {str(path.relative_to(ROOT)): imported(path) - known for path in files}
+    assert {path: modules for path, modules in wrong.items() if modules} == {}
+
+
+def test_files_stay_small() -> None:
+    long = {str(p.relative_to(ROOT)): n for p in tracked(".py") if (n := len(p.read_text().splitlines())) > MAX_LINES}
+    assert long == {}
+
+
+def test_no_host_of_a_language_package_registry_is_written_down() -> None:
+    # Joined here so that this file does not write them down either.
+    hosts = [".".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("proxy", "golang", "org"),
+             ("sum", "golang", "org"), ("registry", "npmjs", "org"), ("crates", "io"))]  # fmt: skip
+    pattern = re.compile("|".join(re.escape(host) for host in hosts))
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    wrong = [
+        name
+        for name in listing.splitlines()
+        if (ROOT / name).is_file() and pattern.search((ROOT / name).read_text(errors="replace"))
+    ]
+    assert wrong == []
+
+
+def test_every_requirement_is_pinned_exactly() -> None:
+    lines = [line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()]
+    assert [line for line in lines if line and "==" not in line] == []
