@@ -64,6 +64,8 @@ class EngineFeatures:
     penalties_stop_drafting: bool
     # Drafts of mixed batches land on wrong rows: acceptance is under-reported (PR 29779).
     drafts_misplaced: bool
+    # Method draft_model: NotImplementedError in 0.11.
+    draft_model: bool | None
     # CPU builds: an assertion "spec decode is not supported." refuses any speculation.
     cpu_speculates: bool | None
     # Log dialect.
@@ -94,6 +96,7 @@ V0_11 = EngineFeatures(
     min_p_refused=False,
     penalties_stop_drafting=True,
     drafts_misplaced=True,
+    draft_model=False,
     cpu_speculates=False,
     prefix="coloured",
     core_process="EngineCore_DP0",
@@ -104,7 +107,7 @@ V0_11 = EngineFeatures(
     api_key_in_log=True,
     gpu_memory_utilization=0.9,
 )
-V0_12 = replace(V0_11, since=Version(0, 12), async_by_default=None, drafts_misplaced=False)
+V0_12 = replace(V0_11, since=Version(0, 12), async_by_default=None, drafts_misplaced=False, draft_model=None)
 V0_13 = replace(V0_12, since=Version(0, 13))
 V0_14 = replace(V0_13, since=Version(0, 14), min_p_refused=True, penalties_stop_drafting=False)
 V0_15 = replace(V0_14, since=Version(0, 15))
@@ -121,6 +124,7 @@ V0_23 = replace(
         "kind of speculative decoding"
     ),
     baseline_runner="V2 for some",
+    draft_model=True,
     async_line=True,
 )
 V0_26 = replace(V0_23, since=Version(0, 26), hyphenated_keys=None)
