@@ -170,6 +170,11 @@ class Layout:
     def provider_health_port(self) -> int:
         return self.port_base + 34
 
+    @property
+    def crossplane_webhook_port(self) -> int:
+        """Admission of deletions that a Usage may forbid."""
+        return self.port_base + 35
+
     # --- state directory ---
 
     @property
@@ -263,6 +268,7 @@ class Layout:
             "crossplane-health": self.crossplane_health_port,
             "provider-metrics": self.provider_metrics_port,
             "provider-health": self.provider_health_port,
+            "crossplane-webhooks": self.crossplane_webhook_port,
         }
         for name in CLUSTERS:
             cluster = self.cluster(name)
