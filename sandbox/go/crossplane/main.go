@@ -1,0 +1,69 @@
+// Crossplane as a process on one machine: its own core commands, with every listener on loopback.
+//
+// The upstream program binds its metrics, probes and webhooks to all addresses and has no option for that.
+package main
+
+import (
+	"io"
+	"net"
+
+	"github.com/alecthomas/kong"
+	admv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
+	"github.com/crossplane/crossplane/apis/v2"
+	"github.com/crossplane/crossplane/v2/cmd/crossplane/core"
+)
+
+const loopback = "127.0.0.1"
+
+func main() {
+	ctrl.NewManager = onLoopback
+	log := zap.New().WithName("crossplane")
+	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard))) // controller-runtime's own log says little that Crossplane's does not
+	logging.SetFilteredKlogLogger(log)
+
+	var cli struct {
+		Core core.Command `cmd:"" help:"Crossplane's core controllers."`
+	}
+	run := kong.Parse(&cli, kong.Name("crossplane"), kong.UsageOnError(), core.KongVars,
+		kong.BindTo(logging.NewLogrLogger(log), (*logging.Logger)(nil)))
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		admv1.AddToScheme, appsv1.AddToScheme, authv1.AddToScheme, coordinationv1.AddToScheme,
+		corev1.AddToScheme, rbacv1.AddToScheme, extv1.AddToScheme, apis.AddToScheme,
+	} {
+		run.FatalIfErrorf(add(scheme))
+	}
+	run.FatalIfErrorf(run.Run(scheme))
+}
+
+// onLoopback makes the manager that Crossplane asked for, with its listeners moved to loopback.
+func onLoopback(config *rest.Config, options manager.Options) (manager.Manager, error) {
+	options.Metrics.BindAddress = local(options.Metrics.BindAddress)
+	options.HealthProbeBindAddress = local(options.HealthProbeBindAddress)
+	if server, ok := options.WebhookServer.(*webhook.DefaultServer); ok {
+		server.Options.Host = loopback
+	}
+	return manager.New(config, options)
+}
+
+func local(address string) string {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address // "0": switched off
+	}
+	return net.JoinHostPort(loopback, port)
+}
