@@ -1,0 +1,141 @@
+"""YAML with Modelplane objects -> typed kinds of v0.3.1; everything wrong with it as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from engine.findings import Finding, Problems, Severity
+from modelplane.dialect import translate
+from modelplane.kinds import KINDS, Resource, subject_of
+from modelplane.releases import Release
+
+# Kinds of Modelplane that this stack neither writes nor reads.
+INTERNAL_KINDS = {
+    kind: f"{kind} is composed by Modelplane itself for an InferenceCluster with that source"
+    for kind in ("GKECluster", "EKSCluster", "AKSCluster", "NebiusCluster", "VultrCluster")
+}
+_GROUPS = ("modelplane.ai/", "infrastructure.modelplane.ai/")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a file holds: typed objects, documents of other API groups, and findings (errors: something is missing)."""
+
+    objects: tuple[Resource, ...]
+    foreign: tuple[dict[str, Any], ...]
+    findings: tuple[Finding, ...]
+
+
+def parse_manifest(
+    manifest: Mapping[str, Any], written_for: Release | None = None
+) -> tuple[Resource | None, list[Finding]]:
+    """One document as a typed object of v0.3.1; None when a finding is an error."""
+    kind = manifest.get("kind")
+    model = KINDS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        return None, [_unknown_kind(manifest)]
+    translation = translate(manifest, written_for)
+    findings = list(translation.findings)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        return None, findings
+    try:
+        return model.from_manifest(translation.manifest), findings
+    except Problems as problems:
+        return None, findings + [translation.in_file(finding) for finding in problems.findings]
+
+
+def load_documents(documents: Iterable[object], written_for: Release | None = None, source: str = "") -> Loaded:
+    """Typed objects of parsed YAML documents; source names the file in findings about a whole document."""
+    objects: list[Resource] = []
+    foreign: list[dict[str, Any]] = []
+    findings: list[Finding] = []
+    for number, document in enumerate(documents, start=1):
+        if document is None:
+            continue  # an empty document, as after a closing ---
+        if not isinstance(document, Mapping):
+            why = "is not a Kubernetes object (a mapping with apiVersion, kind, metadata and spec)"
+            findings.append(Finding(Severity.ERROR, f"{source} document {number}".strip(), document, why))
+        elif not str(document.get("apiVersion")).startswith(_GROUPS) and document.get("kind") not in KINDS:
+            foreign.append(dict(document))
+        else:
+            found, said = parse_manifest(document, written_for)
+            findings += said
+            objects += [found] if found else []
+    return Loaded(tuple(objects), tuple(foreign), tuple(findings))
+
+
+def load_text(text: str, written_for: Release | None = None, source: str = "") -> Loaded:
+    """Typed objects of YAML text."""
+    try:
+        documents = list(yaml.load_all(text, Loader=_StrictLoader))
+    except yaml.YAMLError as error:
+        return Loaded((), (), (Finding(Severity.ERROR, source or "YAML", None, _yaml_problem(error)),))
+    return load_documents(documents, written_for, source)
+
+
+def load_file(path: Path, written_for: Release | None = None) -> Loaded:
+    """Typed objects of a YAML file; OSError and UnicodeDecodeError when it cannot be read."""
+    return load_text(path.read_text(encoding="utf-8"), written_for, str(path))
+
+
+def dump(manifests: Iterable[Mapping[str, Any]]) -> str:
+    """Manifests as one YAML stream, keys in their order, long lines and multi-line strings readable."""
+    return yaml.dump_all(
+        [dict(manifest) for manifest in manifests], Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True
+    )
+
+
+def _unknown_kind(manifest: Mapping[str, Any]) -> Finding:
+    kind, path = manifest.get("kind"), f"{subject_of(manifest)}: kind"
+    if kind in INTERNAL_KINDS:
+        return Finding(Severity.ERROR, path, None, INTERNAL_KINDS[str(kind)], "apply the InferenceCluster instead")
+    if kind is None:
+        return Finding(Severity.ERROR, path, None, "is required", f"one of {', '.join(KINDS)}")
+    return Finding(Severity.ERROR, path, None, "is no kind of Modelplane", f"known kinds: {', '.join(KINDS)}")
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        context = f" {error.context}" if error.context else ""
+        return f"is not valid YAML:{context} {error.problem} at line {mark.line + 1}, column {mark.column + 1}"
+    return f"is not valid YAML: {error}"
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML as the API server takes it: a key given twice is an error, a date stays text."""
+
+
+def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    loader.flatten_mapping(node)
+    seen: set[Hashable] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", key_node.start_mark)
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+def _text(loader: _StrictLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
+_StrictLoader.add_constructor("tag:yaml.org,2002:timestamp", _text)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes multi-line strings as blocks, as they stand in recipes."""
+
+
+def _block_strings(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _block_strings)
