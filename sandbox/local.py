@@ -1,0 +1,63 @@
+"""What `make local` shows at its end: the address, the verdict, and a completion that the service just answered."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable
+
+import httpx
+
+from engine.findings import Finding, Problems, Severity
+from sandbox.stack import Stack
+
+# The prompt that a person tries first: a copy with a small edit, where n-gram speculation pays off.
+PROMPT = """Rename the variable `total` to `subtotal` in this Python function. Output only the code.
+
+def cart(items):
+    total = 0
+    for item in items:
+        total += item.price
+    return total"""
+# The slowest engine here writes some 15 tokens/s; an answer of 200 tokens must not be cut off.
+COMPLETION_SECONDS = 120.0
+
+
+def show(stack: Stack, say: Callable[[str], None]) -> None:
+    """Print the stack's outputs and one completion from the service."""
+    outputs = stack.outputs()
+    address, model = outputs["service_address"], outputs["model"]
+    say("")
+    say(f"service_address  {address}")
+    say(f"model            {model}")
+    say(f"validation       {_sentence(outputs['validation'])}")
+    say(f"log_command      {outputs['log_command']}")
+    say("")
+    say(f"$ curl {address}/v1/chat/completions …   (rename a variable in a pasted function)")
+    say(textwrap.indent(complete(address, model), "    "))
+    say("")
+    say("`. .sandbox/env` gives a shell in which pulumi and kubectl work against it; `make down` ends it.")
+
+
+def complete(address: str, model: str) -> str:
+    """One chat completion from the service. Problems, one line, when it does not answer with text."""
+    body = {"model": model, "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 96, "temperature": 0}
+    try:
+        answer = httpx.post(f"{address}/v1/chat/completions", json=body, timeout=COMPLETION_SECONDS)
+        answer.raise_for_status()
+        text = answer.json()["choices"][0]["message"]["content"]
+    except (httpx.HTTPError, LookupError, ValueError) as error:
+        raise Problems([_no_answer(address, str(error))]) from error
+    if not text:
+        raise Problems([_no_answer(address, "the completion is empty")])
+    return str(text)
+
+
+def _sentence(validation: str | dict[str, str]) -> str:
+    document = json.loads(validation) if isinstance(validation, str) else validation
+    return f"{document['verdict']}: {document['sentence']}"
+
+
+def _no_answer(address: str, why: str) -> Finding:
+    remedy = "see `make status` and the engine's log (`pulumi stack output log_command`)"
+    return Finding(Severity.ERROR, "service_address", address, f"no completion: {why}", remedy)
