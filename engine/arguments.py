@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from engine.findings import Finding, Severity
 from engine.flags import MANY, SHORT, Token, engine_args, is_boolean, read_int, tokens
@@ -37,7 +36,7 @@ class EngineArgs:
     max_num_seqs: int | None = None
     speculative: Mapping[str, object] | None = None
     declares_speculation: bool = False
-    flags: Mapping[str, tuple[str | None, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    flags: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -94,9 +93,9 @@ def read_args(args: Sequence[str], version: EngineVersion | None = None, *, comm
         served_model_names=tuple(name for name in flags.get("served-model-name", ()) if name),
         max_model_len=_number(flags, "max-model-len", findings),
         max_num_seqs=_number(flags, "max-num-seqs", findings),
-        speculative=None if speculative is None else MappingProxyType(speculative),
+        speculative=speculative,
         declares_speculation=declares,
-        flags=MappingProxyType(flags),
+        flags=flags,
         findings=tuple(findings),
     )
 
