@@ -1,4 +1,4 @@
-"""Command line: ``python -m sandbox up | down | status | env``."""
+"""Command line: ``python -m sandbox up | local | down | status | env``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _parser() -> argparse.ArgumentParser:
         "--engine", choices=["real", "fake"], help="what vLLM's CPU image is (default: as before, at first real)"
     )
     up.add_argument("--only", choices=["clusters"], help="no Crossplane, runner and gateway")
-    down = parsers.add_parser("down", help="end every process and free every port; the state is kept")
+    parsers.add_parser("local", help="up, then the stack `local` on it, its address and a completion")
+    down = parsers.add_parser("down", help="destroy the stack, end every process, free every port; the state is kept")
     down.add_argument("--delete", action="store_true", help="remove the state too (clusters, Pulumi's stacks)")
     parsers.add_parser("status", help="what runs; exit code 1 unless everything does")
     parsers.add_parser("env", help='shell variables for `eval "$(python -m sandbox env)"`')
@@ -54,6 +55,7 @@ def _commands() -> dict[str, Callable[[Layout, argparse.Namespace], int]]:
         "up": lambda layout, options: commands.up(
             layout, _say, engine=options.engine, only_clusters=bool(options.only)
         ),
+        "local": lambda layout, _: commands.run_local(layout, _say),
         "down": lambda layout, given: commands.down(layout, _say, delete=given.delete),
         "status": lambda layout, _: commands.status(layout, _say),
         "env": lambda layout, _: commands.env(layout, _say),

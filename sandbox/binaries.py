@@ -1,6 +1,6 @@
 """Which binary the sandbox uses for each tool: a fitting one on PATH, one built earlier, or one built now.
 
-The choice is a link in `.sandbox/bin`, which is also what the sandbox's shell has first on PATH.
+The choice is a link in `.sandbox/tools`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def ensure(layout: Layout, say: gobuild.Say, names: Iterable[str] | None = None)
     for item in wanted:
         chosen = found[item.name] or gobuild.built(layout, item)
         assert chosen is not None  # build() has raised otherwise
-        link(layout.bin / item.name, chosen)
+        link(layout.tools / item.name, chosen)
 
 
 def installed(layout: Layout, name: str) -> str:
     """Absolute path of the chosen binary. Problems, one line, when `ensure` has not put it in place."""
-    path = layout.bin / name
+    path = layout.tools / name
     if not path.exists():
         why = "not in place"
         raise Problems([Finding(Severity.ERROR, f"binary {name}", None, why, "run `python -m sandbox up`")])

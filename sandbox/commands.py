@@ -1,4 +1,4 @@
-"""What the commands do: `up`, `down`, `status`, `env`."""
+"""What the commands do: `up`, `local`, `down`, `status`, `env`."""
 
 from __future__ import annotations
 
@@ -8,68 +8,52 @@ import json
 import shutil
 import time
 
-from sandbox import binaries, clusters, nodes, state, supervisor
+from engine.findings import Problems
+from sandbox import binaries, clusters, local, nodes, pulumi_home, state, supervisor
 from sandbox.layout import Layout
 from sandbox.processes import Process, records
+from sandbox.stack import Stack, StackError
 from sandbox.supervisor import Say
 
 # Modules with `processes(layout) -> list[Process]`, and perhaps `ensure(layout)`: what must be there before them, in
 # this order, on answering clusters.
 PARTS = ("sandbox.crossplane", "sandbox.runner", "sandbox.gateway")
+# Has `ensure(layout)` only: the environment and the model of the real engine.
 REAL_ENGINE = "sandbox.engines.real"
 
 
 def up(layout: Layout, say: Say, *, engine: str | None, only_clusters: bool) -> int:
     """Start what is missing or changed. engine: "real", "fake", or None for what it was (at first: real)."""
-    begun = time.monotonic()
-    state.need_space(layout.home, state.UP_NEEDS_BYTES, "a sandbox")
     with state.locked(layout, "python -m sandbox up"):
-        state.prepare(layout)
-        state.write(layout.ports_file, json.dumps(layout.ports, indent=1))
-        binaries.ensure(layout, say, binaries.CLUSTER_TOOLS)
-        started = _start_clusters(layout, say)
-        if not only_clusters:
-            binaries.ensure(layout, say)
-            started += _start_parts(layout, say, engine)
-    what = f"started {len(started)}: {', '.join(started)}" if started else "everything ran already"
-    say(f"sandbox is up after {time.monotonic() - begun:.1f} s ({what})")
+        _up(layout, say, engine=engine, only_clusters=only_clusters)
     return 0
 
 
-def _start_clusters(layout: Layout, say: Say) -> list[str]:
-    clusters.prepare(layout)
-    nodes.prepare(layout)
-    started = supervisor.up(layout, clusters.processes(layout), say)
-    nodes.apply(layout)
-    return started + supervisor.up(layout, nodes.processes(layout), say)
-
-
-def _start_parts(layout: Layout, say: Say, engine: str | None) -> list[str]:
-    if engine or not layout.engine_file.exists():
-        state.write(layout.engine_file, engine or "real")
-    parts = [importlib.import_module(name) for name in PARTS if importlib.util.find_spec(name)]
-    if layout.engine_file.read_text() == "real" and importlib.util.find_spec(REAL_ENGINE):
-        parts.insert(0, importlib.import_module(REAL_ENGINE))
-    wanted: list[Process] = []
-    for part in parts:
-        if hasattr(part, "ensure"):
-            part.ensure(layout)
-        if hasattr(part, "processes"):
-            wanted += part.processes(layout)
-    return supervisor.up(layout, wanted, say)
+def run_local(layout: Layout, say: Say) -> int:
+    """The sandbox, the stack `local` on it, its outputs and a completion."""
+    with state.locked(layout, "python -m sandbox local"):
+        _up(layout, say, engine=None, only_clusters=False)
+        stack = Stack(layout, pulumi_home.environment(layout))
+        try:
+            stack.up()
+        except StackError as failed:
+            return failed.status
+        local.show(stack, say)
+    return 0
 
 
 def down(layout: Layout, say: Say, *, delete: bool) -> int:
-    """End every process of this sandbox; with delete, remove its state too."""
+    """Destroy the stack, end every process, free every port. delete: remove the state instead of destroying in it."""
     if not layout.home.exists():
         say("no sandbox here")
         return 0
     with state.locked(layout, "python -m sandbox down"):
+        destroyed = delete or _destroy(layout, say)
         stopped = supervisor.down(layout, say)
         if delete:
             shutil.rmtree(layout.home)
     say(f"sandbox is down ({len(stopped)} processes ended)" if stopped else "sandbox is down (nothing ran)")
-    return 0
+    return 0 if destroyed else 1
 
 
 def status(layout: Layout, say: Say) -> int:
@@ -87,3 +71,58 @@ def env(layout: Layout, say: Say) -> int:
     """The shell file's text."""
     say(layout.env_file.read_text().rstrip() if layout.env_file.exists() else f"# no sandbox in {layout.home}")
     return 0 if layout.env_file.exists() else 1
+
+
+def _up(layout: Layout, say: Say, *, engine: str | None, only_clusters: bool) -> None:
+    begun = time.monotonic()
+    state.need_space(layout.home, state.UP_NEEDS_BYTES, "a sandbox")
+    state.prepare(layout)
+    state.write(layout.ports_file, json.dumps(layout.ports, indent=1))
+    binaries.ensure(layout, say, binaries.CLUSTER_TOOLS)
+    started = _start_clusters(layout, say)
+    if not only_clusters:
+        binaries.ensure(layout, say)
+        pulumi_home.ensure(layout)
+        started += _start_parts(layout, say, engine)
+    what = f"started {len(started)} processes" if started else "all of it ran already"
+    say(f"sandbox is up after {time.monotonic() - begun:.1f} s ({what})")
+
+
+def _start_clusters(layout: Layout, say: Say) -> list[str]:
+    clusters.prepare(layout)
+    nodes.prepare(layout)
+    started = supervisor.up(layout, clusters.processes(layout), say)
+    nodes.apply(layout)
+    return started + supervisor.up(layout, nodes.processes(layout), say)
+
+
+def _start_parts(layout: Layout, say: Say, engine: str | None) -> list[str]:
+    if engine or not layout.engine_file.exists():
+        state.write(layout.engine_file, engine or "real")
+    parts = [importlib.import_module(name) for name in PARTS if importlib.util.find_spec(name)]
+    if layout.engine_file.read_text().strip() == "real" and importlib.util.find_spec(REAL_ENGINE):
+        parts.insert(0, importlib.import_module(REAL_ENGINE))
+    wanted: list[Process] = []
+    for part in parts:
+        if hasattr(part, "ensure"):
+            part.ensure(layout)
+        if hasattr(part, "processes"):
+            wanted += part.processes(layout)
+    return supervisor.up(layout, wanted, say)
+
+
+def _destroy(layout: Layout, say: Say) -> bool:
+    """`pulumi destroy` of the stack, starting again what a crash has ended. False when that failed (state is kept)."""
+    stack = Stack(layout, pulumi_home.environment(layout))
+    if not stack.exists or not stack.resources():
+        return True
+    try:
+        _up(layout, say, engine=None, only_clusters=False)
+        stack.destroy()
+    except (Problems, StackError) as failed:
+        say(str(failed))
+        say(
+            "the stack is not destroyed: `make down` tries again, `python -m sandbox down --delete` drops it with all state"
+        )
+        return False
+    return True

@@ -210,8 +210,13 @@ class Layout:
 
     @property
     def bin(self) -> Path:
-        """Launchers and links to the chosen binaries; first on PATH in the sandbox's shell."""
+        """What a person has first on PATH in the sandbox's shell: pulumi, its hosts, kubectl."""
         return self.home / "bin"
+
+    @property
+    def tools(self) -> Path:
+        """A link to the chosen binary of each tool."""
+        return self.home / "tools"
 
     @property
     def kubeconfig(self) -> Path:

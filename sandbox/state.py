@@ -40,7 +40,7 @@ def write(path: Path, data: str | bytes, mode: int = 0o600) -> bool:
 def prepare(layout: Layout) -> None:
     """Make the state directory, readable by its user only (it holds cluster-admin keys)."""
     layout.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for folder in (layout.logs, layout.processes, layout.bin, layout.pods):
+    for folder in (layout.logs, layout.processes, layout.bin, layout.tools, layout.pods):
         folder.mkdir(exist_ok=True)
 
 
