@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from engine.findings import Finding, Problems, Severity
-from modelplane.dialect import translate
+from modelplane.dialect import Translation, translate
 from modelplane.kinds import KINDS, Resource, subject_of
 from modelplane.releases import Release
 
@@ -19,39 +19,38 @@ INTERNAL_KINDS = {
     kind: f"{kind} is composed by Modelplane itself for an InferenceCluster with that source"
     for kind in ("GKECluster", "EKSCluster", "AKSCluster", "NebiusCluster", "VultrCluster")
 }
+# Wider than any line: a folded arg could not be copied out of the output.
+_UNFOLDED = 1_000_000
 _GROUPS = ("modelplane.ai/", "infrastructure.modelplane.ai/")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file holds: typed objects, documents of other API groups, and findings (errors: something is missing)."""
+    """What a file holds: typed objects, documents of other API groups, and findings (errors: something is missing).
 
-    objects: tuple[Resource, ...]
-    foreign: tuple[dict[str, Any], ...]
-    findings: tuple[Finding, ...]
+    translations: how each of the objects came out of the file, in the same order.
+    """
+
+    objects: tuple[Resource, ...] = ()
+    translations: tuple[Translation, ...] = ()
+    foreign: tuple[dict[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def parse_manifest(
     manifest: Mapping[str, Any], written_for: Release | None = None
 ) -> tuple[Resource | None, list[Finding]]:
     """One document as a typed object of v0.3.1; None when a finding is an error."""
-    kind = manifest.get("kind")
-    model = KINDS.get(kind) if isinstance(kind, str) else None
-    if model is None:
+    if _kind(manifest) not in KINDS:
         return None, [_unknown_kind(manifest)]
     translation = translate(manifest, written_for)
-    findings = list(translation.findings)
-    if any(finding.severity is Severity.ERROR for finding in findings):
-        return None, findings
-    try:
-        return model.from_manifest(translation.manifest), findings
-    except Problems as problems:
-        return None, findings + [translation.in_file(finding) for finding in problems.findings]
+    found, problems = _typed(translation)
+    return found, [*translation.findings, *problems]
 
 
 def load_documents(documents: Iterable[object], written_for: Release | None = None, source: str = "") -> Loaded:
     """Typed objects of parsed YAML documents; source names the file in findings about a whole document."""
-    objects: list[Resource] = []
+    pairs: list[tuple[Resource, Translation]] = []
     foreign: list[dict[str, Any]] = []
     findings: list[Finding] = []
     for number, document in enumerate(documents, start=1):
@@ -60,13 +59,26 @@ def load_documents(documents: Iterable[object], written_for: Release | None = No
         if not isinstance(document, Mapping):
             why = "is not a Kubernetes object (a mapping with apiVersion, kind, metadata and spec)"
             findings.append(Finding(Severity.ERROR, f"{source} document {number}".strip(), document, why))
-        elif not str(document.get("apiVersion")).startswith(_GROUPS) and document.get("kind") not in KINDS:
-            foreign.append(dict(document))
+        elif _kind(document) in KINDS:
+            translation = translate(document, written_for)
+            found, problems = _typed(translation)
+            findings += [*translation.findings, *problems]
+            pairs += [(found, translation)] if found else []
+        elif str(document.get("apiVersion")).startswith(_GROUPS):
+            findings.append(_unknown_kind(document))
         else:
-            found, said = parse_manifest(document, written_for)
-            findings += said
-            objects += [found] if found else []
-    return Loaded(tuple(objects), tuple(foreign), tuple(findings))
+            foreign.append(dict(document))
+    objects, translations = zip(*pairs, strict=True) if pairs else ((), ())
+    return Loaded(tuple(objects), tuple(translations), tuple(foreign), tuple(findings))
+
+
+def _typed(translation: Translation) -> tuple[Resource | None, list[Finding]]:
+    if any(finding.severity is Severity.ERROR for finding in translation.findings):
+        return None, []
+    try:
+        return KINDS[translation.manifest["kind"]].from_manifest(translation.manifest), []
+    except Problems as problems:
+        return None, [translation.in_file(finding) for finding in problems.findings]
 
 
 def load_text(text: str, written_for: Release | None = None, source: str = "") -> Loaded:
@@ -74,7 +86,7 @@ def load_text(text: str, written_for: Release | None = None, source: str = "") -
     try:
         documents = list(yaml.load_all(text, Loader=_StrictLoader))
     except yaml.YAMLError as error:
-        return Loaded((), (), (Finding(Severity.ERROR, source or "YAML", None, _yaml_problem(error)),))
+        return Loaded(findings=(Finding(Severity.ERROR, source or "YAML", None, _yaml_problem(error)),))
     return load_documents(documents, written_for, source)
 
 
@@ -84,17 +96,22 @@ def load_file(path: Path, written_for: Release | None = None) -> Loaded:
 
 
 def dump(manifests: Iterable[Mapping[str, Any]]) -> str:
-    """Manifests as one YAML stream, keys in their order, long lines and multi-line strings readable."""
+    """Manifests as one YAML stream, keys in their order; args stay on one line, multi-line strings are blocks."""
     return yaml.dump_all(
-        [dict(manifest) for manifest in manifests], Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True
+        [dict(manifest) for manifest in manifests], Dumper=_Dumper, sort_keys=False, width=_UNFOLDED, allow_unicode=True
     )
 
 
+def _kind(manifest: Mapping[str, Any]) -> str:
+    kind = manifest.get("kind")
+    return kind if isinstance(kind, str) else ""
+
+
 def _unknown_kind(manifest: Mapping[str, Any]) -> Finding:
-    kind, path = manifest.get("kind"), f"{subject_of(manifest)}: kind"
+    kind, path = _kind(manifest), f"{subject_of(manifest)}: kind"
     if kind in INTERNAL_KINDS:
-        return Finding(Severity.ERROR, path, None, INTERNAL_KINDS[str(kind)], "apply the InferenceCluster instead")
-    if kind is None:
+        return Finding(Severity.ERROR, path, None, INTERNAL_KINDS[kind], "apply the InferenceCluster instead")
+    if not kind:
         return Finding(Severity.ERROR, path, None, "is required", f"one of {', '.join(KINDS)}")
     return Finding(Severity.ERROR, path, None, "is no kind of Modelplane", f"known kinds: {', '.join(KINDS)}")
 
@@ -116,6 +133,9 @@ def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -
     seen: set[Hashable] = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            why = f"the key {key!r} is not text (quote it)"
+            raise yaml.constructor.ConstructorError(None, None, why, key_node.start_mark)
         if key in seen:
             raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", key_node.start_mark)
         seen.add(key)

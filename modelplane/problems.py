@@ -11,6 +11,16 @@ from pydantic_core import ErrorDetails
 
 from engine.findings import Finding, Severity
 
+# Pydantic's words for these speak of Python.
+_TYPES = {
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "list_type": "must be a list",
+    "string_type": "must be text (quote it)",
+    "int_type": "must be an integer",
+    "bool_type": "must be true or false",
+}
+
 
 def property_path(loc: Sequence[int | str]) -> str:
     """("spec", "engines", 0, "name") -> "spec.engines[0].name"; a key with dots is quoted."""
@@ -41,7 +51,7 @@ def _finding(model: type[BaseModel], details: ErrorDetails, subject: str) -> Fin
         return Finding(Severity.ERROR, path, None, "is required", "add it")
     if kind == "rule":
         return Finding(Severity.ERROR, path, shown, details["msg"])
-    return Finding(Severity.ERROR, path, shown, _sentence(details))
+    return Finding(Severity.ERROR, path, shown, _TYPES.get(kind) or _sentence(details))
 
 
 def _sentence(details: ErrorDetails) -> str:

@@ -104,11 +104,10 @@ class DeviceSelector(Model):
 
 
 class BaseMember(Model):
-    """What a member is in both kinds."""
+    """What a member is in both kinds; devices and pod template are the subclass's."""
 
     role: Role = "Standalone"
     worker: WorkerSettings | None = None
-    template: PodTemplate
 
     RULES = (
         Rule(

@@ -26,6 +26,7 @@ from modelplane.kinds.engines import (
     BaseMember,
     DeviceSelector,
     ModelCacheReference,
+    PodTemplate,
     Serving,
 )
 from modelplane.kinds.labels import LabelMeta
@@ -49,6 +50,7 @@ class Member(BaseMember):
     """One pod of an engine, or its group of worker pods."""
 
     node_selector: NodeSelector | None = None
+    template: PodTemplate
 
 
 class Engine(BaseEngine):

@@ -15,6 +15,7 @@ from modelplane.kinds.engines import (
     BaseMember,
     DeviceSelector,
     ModelCacheReference,
+    PodTemplate,
     Serving,
     Text,
 )
@@ -34,6 +35,7 @@ class ReplicaMember(BaseMember):
 
     node_pool_name: Text
     device_requests: Annotated[list[ResolvedDeviceRequest], Field(min_length=1, max_length=16), MapList()] | None = None
+    template: PodTemplate
 
 
 class ReplicaEngine(BaseEngine):

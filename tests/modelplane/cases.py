@@ -232,7 +232,7 @@ REFUSED: dict[str, tuple[Document, dict[str, Any], str, str]] = {
     "no replicas": (DEPLOYMENT, {"spec.replicas": DELETE}, "spec.replicas", "is required"),
     "zero replicas": (DEPLOYMENT, {"spec.replicas": 0}, "spec.replicas", "greater than or equal to 1"),
     "eleven replicas": (DEPLOYMENT, {"spec.replicas": 11}, "spec.replicas", "less than or equal to 10"),
-    "replicas as text": (DEPLOYMENT, {"spec.replicas": "1"}, "spec.replicas", "valid integer"),
+    "replicas as text": (DEPLOYMENT, {"spec.replicas": "1"}, "spec.replicas", "must be an integer"),
     "no engines": (DEPLOYMENT, {f"{SPEC}.engines": []}, f"{SPEC}.engines", "at least 1 item"),
     "two engines of one name": (
         DEPLOYMENT,
@@ -382,7 +382,7 @@ REFUSED: dict[str, tuple[Document, dict[str, Any], str, str]] = {
         "spec.cluster.gke.project",
         "unknown key",
     ),
-    "a fabric as text": (CLUSTER, {"spec.nodePools[0].fabric": "EFA"}, "spec.nodePools[0].fabric", "dictionary"),
+    "a fabric as text": (CLUSTER, {"spec.nodePools[0].fabric": "EFA"}, "spec.nodePools[0].fabric", "must be a mapping"),
     "a pool name of 41 characters": (
         CLUSTER,
         {"spec.nodePools[0].name": "a" * 41},

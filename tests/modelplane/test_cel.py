@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from modelplane.cel import matches, selector_problem
 
-L4_ATTRIBUTES = {
+L4_ATTRIBUTES: dict[str, dict[str, Any]] = {
     "architecture": {"string": "Ada Lovelace"},
     "cudaComputeCapability": {"version": "8.9.0"},
     "ecc": {"bool": True},

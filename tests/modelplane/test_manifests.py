@@ -40,6 +40,11 @@ def test_objects_of_other_groups_are_kept_apart() -> None:
         ("a: [1", "error: file.yaml: is not valid YAML: while parsing a flow sequence expected ',' or ']', but got "
                   "'<stream end>' at line 1, column 6"),
         ("kind: A\nkind: B", "error: file.yaml: is not valid YAML: the key 'kind' is given twice at line 2, column 1"),
+        ("1: x", "error: file.yaml: is not valid YAML: the key 1 is not text (quote it) at line 1, column 1"),
+        ("apiVersion: modelplane.ai/v1alpha1\nkind: [a]\nmetadata: 3",
+         f"error: ['a']/?: kind: is required; one of {', '.join(KINDS)}"),
+        ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelService\nmetadata: {name: x}\nspec: 4",
+         "error: ModelService/x: spec: 4: must be a mapping"),
         ("- 1", "error: file.yaml document 1: [1]: is not a Kubernetes object (a mapping with apiVersion, kind, "
                 "metadata and spec)"),
         ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelDeploymnt\nmetadata: {name: x}",

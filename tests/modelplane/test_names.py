@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from modelplane import names
 from tests.modelplane.shared import golden, needs_upstream
 
 
-def the(objects: list[dict]) -> dict:
+def the(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (one,) = objects
     return one
 

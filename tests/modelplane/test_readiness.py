@@ -23,7 +23,7 @@ def false(name: str, reason: str, message: str = "") -> dict[str, str]:
     return {"type": name, "status": "False", "reason": reason} | ({"message": message} if message else {})
 
 
-def observed(spec: dict[str, Any], *conditions: dict[str, Any], **status: Any) -> dict[str, Any]:
+def observed(spec: dict[str, Any], *conditions: object, **status: Any) -> dict[str, Any]:
     return {"metadata": {"generation": 2}, "spec": spec, "status": {"conditions": [*conditions], **status}}
 
 

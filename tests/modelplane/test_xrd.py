@@ -29,7 +29,8 @@ def nodes(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, An
 
 
 def schema_of(definition: dict[str, Any]) -> dict[str, Any]:
-    return definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
 
 
 @pytest.mark.parametrize("kind", KINDS)

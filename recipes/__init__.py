@@ -1,0 +1,6 @@
+"""Recipes: one model serving in one file, as the Modelplane manifests that `kubectl apply` would take."""
+
+from recipes.loader import Checked, check_recipe, load_recipe
+from recipes.recipe import Engine, Recipe, SecretKey
+
+__all__ = ["Checked", "Engine", "Recipe", "SecretKey", "check_recipe", "load_recipe"]
