@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.findings import Problems
+from validation import decode
 from validation.verdict import Outcome, Reading, Says, Witness, WitnessName
 
 ON, OFF, DIFFERS = Reading.ON, Reading.OFF, Reading.DIFFERS
@@ -26,6 +28,8 @@ POSSIBLE: dict[WitnessName, tuple[Reading, ...]] = {
     WitnessName.BEHAVIOUR: (ON, OFF, CORRUPT, UNKNOWN),
 }
 ANY: tuple[Reading, ...] = ()
+# The table's place in a document.
+BEGIN, END = "<!-- rules: written by python -m validation rules --write -->", "<!-- end of rules -->"
 
 
 @dataclass(frozen=True)
@@ -170,3 +174,12 @@ def markdown() -> str:
 
 def _cell(readings: tuple[Reading, ...]) -> str:
     return ", ".join(readings) if readings else "any"
+
+
+def written_into(document: str) -> str:
+    """The document with the table between its two marker lines brought up to date."""
+    head, begin, rest = document.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise Problems([decode.error("document", None, f"the lines {BEGIN} and {END} are not in it")])
+    return f"{head}{BEGIN}\n\n{markdown()}\n\n{END}{tail}"
