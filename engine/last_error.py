@@ -1,0 +1,63 @@
+"""The error that ended an engine, out of its log: the deepest exception, not the wrappers that follow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from engine.lines import LogLine, read_lines
+from engine.redact import redact
+
+# An error is quoted up to here.
+_LONGEST = 1200
+_EXCEPTION = re.compile(
+    r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Failure|Interrupt|Timeout))(?::\s*(?P<why>.*))?$"
+)
+_ARGPARSE = re.compile(r"(?:\S+\.py|vllm(?: \w+)?|\S+): error: .+")
+_FATAL = re.compile(r"(?:Fatal Python error|Segmentation fault|Killed$|terminate called after|Bus error)")
+# They only say that something else failed, or that the process was told to end.
+_WRAPPERS = re.compile(
+    r"Engine core initialization failed|Engine process failed to start|EngineDeadError|See root cause above"
+    r"|See stack trace|WorkerProc initialization failed|Frontend process failed|EngineCore encountered an issue"
+    r"|(?:CancelledError|KeyboardInterrupt|SystemExit|GeneratorExit|BrokenPipeError|ConnectionResetError)\b"
+)
+# pydantic prints field and reason below the first line, indented.
+_VALIDATION = re.compile(r"\d+ validation errors? for ")
+
+
+def last_error(log: str | Iterable[str]) -> str | None:
+    """The last error of a log as one redacted line, None when it shows none.
+
+    Order of trust: an exception (or a refused argument, or a crash); then a wrapper; then vLLM's last ERROR line.
+    """
+    lines = list(read_lines(log))
+    real: str | None = None
+    wrapper: str | None = None
+    logged: str | None = None
+    for index, line in enumerate(lines):
+        text = line.message.strip()
+        if _EXCEPTION.match(text) or _ARGPARSE.match(text) or _FATAL.match(text):
+            if _WRAPPERS.search(text):
+                wrapper = text
+            else:
+                real = _with_details(text, lines, index)
+        elif line.level in ("ERROR", "CRITICAL") and not _is_traceback(line):
+            logged = text
+    found = real or wrapper or logged
+    return redact(found)[:_LONGEST] if found else None
+
+
+def _with_details(text: str, lines: list[LogLine], index: int) -> str:
+    parts = [text]
+    if _VALIDATION.search(text):
+        for line in lines[index + 1 : index + 12]:
+            if _EXCEPTION.match(line.message) or not line.message.strip():
+                break
+            if "For further information" not in line.message:
+                parts.append(line.message.strip())
+    return " ".join(parts)
+
+
+def _is_traceback(line: LogLine) -> bool:
+    text = line.message
+    return not text.strip() or text.startswith((" ", "\t", "Traceback", "^")) or set(text.strip()) <= {"^", "~"}
