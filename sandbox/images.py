@@ -3,15 +3,15 @@
 No image is pulled: a reference is matched by its repository, and its tag says the engine's version. What is known:
 
 * `vllm/vllm-openai:vX.Y.Z` (GPU): the fake engine (`python -m sandbox.engines.fake`), since there is no GPU here;
-* `vllm/vllm-openai-cpu:vX.Y.Z`: the real engine (`sandbox.engines.real`) of its one version when the sandbox's engine
-  file says `real`, else the fake one;
+* `vllm/vllm-openai-cpu:vX.Y.Z`: the real engine (`python -m sandbox.engines.real`) when the sandbox's engine file says
+  `real`, else the fake one;
 * `ghcr.io/llm-d/llm-d-router-endpoint-picker`: a process that waits for its end; it picks nothing and answers nothing;
 * `python`: the project's own base interpreter, whatever the tag says, without the project's packages.
 
 Everything else is unknown, which the runner reports as a failed pull.
 
-The fake engine is told its version in ENGINE_VERSION (X.Y.Z). Every engine gets `--host <pod address>` as its last
-arguments, so that it listens there whatever its defaults are: vLLM binds every address without it. For code in Python,
+An engine is told its version (X.Y.Z) in ENGINE_VERSION. It gets `--host <pod address>` as its last arguments, so
+that it listens there whatever its defaults are: vLLM binds every address without it. For code in Python,
 `runner/loopback/sitecustomize.py` sends what binds to the wildcard address to the pod's address.
 """
 
@@ -23,9 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.engines import real
 from sandbox.layout import Layout
-from sandbox.runner.status import canonical_reference
+from sandbox.runner.references import canonical_reference
 
 # In a container: the directory of the programs that an image brings; /run is fresh in each.
 PROGRAMS = Path("/run/image/bin")
@@ -56,17 +55,15 @@ class Image:
 def find(reference: str, layout: Layout, pod_ip: str) -> Image | None:
     """The image of a reference for a pod with this address; None when nothing here can stand for it."""
     repository, tag = _split(reference)
-    version = tag.removeprefix("v").partition("-")[0]
     if repository == _PYTHON:
         python = _script(_python(), _python_variables(pod_ip))
         return Image(command=("python3",), env=_env(), programs={"python": python, "python3": python})
     if repository == _PICKER:
         wait = _script([_base_interpreter(), "-c", "import signal; signal.pause()"], {})
         return Image(entrypoint=("epp",), env=_env(), programs={"epp": wait})
-    if repository == _CPU_ENGINE and engine_kind(layout) == "real":
-        return _engine(*_real_engine(layout, pod_ip), pod_ip) if version == real.VERSION else None
     if repository in (_GPU_ENGINE, _CPU_ENGINE):
-        return _engine(*_fake_engine(layout, version, pod_ip), pod_ip)
+        real = repository == _CPU_ENGINE and engine_kind(layout) == "real"
+        return _engine("real" if real else "fake", tag, layout, pod_ip)
     return None
 
 
@@ -78,23 +75,15 @@ def engine_kind(layout: Layout) -> str:
         return "real"
 
 
-# What a shell's `exec` needs: program and first arguments, and variables that the container's own ones override.
-Command = tuple[Sequence[str], Mapping[str, str]]
-
-
-def _fake_engine(layout: Layout, version: str, pod_ip: str) -> Command:
-    variables = _python_variables(pod_ip, layout.repository) | {"ENGINE_VERSION": version}
-    return (sys.executable, "-m", "sandbox.engines.fake"), variables
-
-
-def _real_engine(layout: Layout, pod_ip: str) -> Command:
-    start = real.command(layout, (), pod_ip, {})
-    return start.argv[: start.argv.index("--host")], {**_python_variables(pod_ip), **start.env}
-
-
-def _engine(argv: Sequence[str], variables: Mapping[str, str], pod_ip: str) -> Image:
+def _engine(module: str, tag: str, layout: Layout, pod_ip: str) -> Image:
     """vLLM's image: its entrypoint is `vllm serve`; as a command, `python3 -m <its module>` works too."""
-    serve = _script(argv, variables, after=("--host", pod_ip))
+    variables = {
+        **_python_variables(pod_ip, layout.repository),
+        "ENGINE_VERSION": tag.removeprefix("v").partition("-")[0],
+        # The real one finds its environment and model through the layout.
+        **layout.env(),
+    }
+    serve = _script([sys.executable, "-m", f"sandbox.engines.{module}"], variables, after=("--host", pod_ip))
     python = _script(_python(), _python_variables(pod_ip))
     refusal = 'echo "vllm: the sandbox only knows vllm serve" >&2; exit 2'
     vllm = f'#!/bin/sh\n[ "$1" = serve ] || {{ {refusal}; }}\nshift\n{_body(serve)}'

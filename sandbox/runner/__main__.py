@@ -13,8 +13,8 @@ import sys
 from sandbox import processes
 from sandbox.layout import Layout
 from sandbox.runner import kubelet, process
-from sandbox.runner.pod import NAME
 from sandbox.runner.timing import Timing
+from sandbox.runner.view import NAME
 
 
 def main() -> int:

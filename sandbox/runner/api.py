@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from sandbox import nodes
 from sandbox.layout import LOOPBACK, ClusterLayout
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 # Everything that a server which is away, starting or overloaded gives; the caller tries again.
 Unavailable = (httpx2.HTTPError, OSError)
@@ -69,7 +71,7 @@ class Api:
         return await _optional(self._client.get(ResourceClaim, name, namespace=namespace))
 
     async def services(self, namespace: str, *, links: bool) -> list[Service]:
-        """Services whose variables a pod gets: `kubernetes`, at the API server's address; with links, its namespace's."""
+        """Services of which a pod gets variables: `kubernetes` (the API server); with links, the namespace's."""
         found = [] if not links else [item async for item in self._client.list(Service, namespace=namespace)]
         if namespace != "default" or not links:
             kubernetes = await _optional(self._client.get(Service, "kubernetes", namespace="default"))
@@ -130,12 +132,11 @@ class Api:
             await _optional(self._client.delete(Pod, name, namespace=namespace, grace_period=0))
 
     async def apply_logs(self, manifest: Mapping[str, Any]) -> None:
-        """Tell kwok where a pod's logs are; without its Logs type there is no `kubectl logs`, and no reason to stop."""
+        """Tell kwok where a pod's logs are. A refusal (no Logs type, a namespace that ends) is no reason not to run."""
         try:
             await self._client.apply(nodes.Logs.from_dict(dict(manifest)), force=True)
         except ApiError as error:
-            if error.status.code != _NOT_FOUND:
-                raise
+            log.warning("%s: no `kubectl logs`: %s", manifest["metadata"]["name"], error)
 
     async def create_event(self, event: Event) -> None:
         assert event.metadata is not None

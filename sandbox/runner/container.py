@@ -18,9 +18,9 @@ from sandbox.images import Image
 from sandbox.runner import probes
 from sandbox.runner.environment import ConfigError, command_line
 from sandbox.runner.events import Kind as EventKind
-from sandbox.runner.logs import CriLog, tail
+from sandbox.runner.logs import CriLog, log_path, rotate, tail
 from sandbox.runner.process import ContainerProcess, Exit, Spec
-from sandbox.runner.status import ContainerState, Running, Terminated, restarts
+from sandbox.runner.states import ContainerState, Running, Terminated, restarts
 from sandbox.runner.timing import Timing
 
 # Kubernetes' limits of a termination message (bytes, lines).
@@ -93,7 +93,8 @@ class ContainerLife:
         elif not isinstance(self._state.state, Terminated) and self._state.last:
             self._set(replace(self._state, state=self._state.last, last=None))
 
-    def kill(self) -> None:
+    def hurry(self) -> None:
+        """Nobody waits for the container any more: end it now, also when `stop` is giving it time."""
         if self._process:
             self._process.kill()
 
@@ -299,22 +300,6 @@ class ContainerLife:
         ):
             return tail(self.log_path, _MESSAGE_LINES, _LOG_MESSAGE_BYTES)
         return text
-
-
-def log_path(folder: Path, restart: int) -> Path:
-    return folder / f"{restart}.log"
-
-
-def rotate(folder: Path, restart: int) -> None:
-    """Point current.log and previous.log at the last two runs' logs, and drop older ones, as a kubelet does."""
-    for name, number in (("current.log", restart), ("previous.log", restart - 1)):
-        link = folder / name
-        link.unlink(missing_ok=True)
-        if log_path(folder, number).exists():
-            link.symlink_to(f"{number}.log")
-    for old in folder.glob("*.log"):
-        if old.stem.isdigit() and int(old.stem) < restart - 1:
-            old.unlink(missing_ok=True)
 
 
 def pod_text(pod: Pod) -> str:

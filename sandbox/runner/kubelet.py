@@ -13,12 +13,12 @@ from lightkube import ApiError
 from lightkube.resources.core_v1 import Pod
 
 from sandbox.layout import CLUSTERS, Layout
-from sandbox.runner import volumes
 from sandbox.runner.addresses import AddressPool
 from sandbox.runner.api import Api, Unavailable
 from sandbox.runner.events import Recorder
-from sandbox.runner.pod import PodWorker, Shared, memory_folder
+from sandbox.runner.pod import PodWorker, Shared
 from sandbox.runner.timing import Timing
+from sandbox.runner.view import memory_folder
 
 log = logging.getLogger(__name__)
 
@@ -114,8 +114,7 @@ async def _sweep(layout: Layout, clusters: list[Node]) -> None:
     for node in clusters:
         await node.listed.wait()
     living = {uid for node in clusters for uid in node.workers}
-    memory = volumes.SHARED_MEMORY / memory_folder(layout)
-    for folder in (*_entries(layout.pods), *_entries(memory)):
+    for folder in (*_entries(layout.pods), *_entries(memory_folder(layout))):
         if folder.name.rpartition("_")[2] not in living:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

@@ -58,6 +58,22 @@ def tail(path: Path, lines: int, size: int) -> str:
     return b"\n".join(texts[-lines:])[-size:].decode(errors="replace")
 
 
+def log_path(folder: Path, restart: int) -> Path:
+    return folder / f"{restart}.log"
+
+
+def rotate(folder: Path, restart: int) -> None:
+    """Point current.log and previous.log at the last two runs' logs, and drop older ones, as a kubelet does."""
+    for name, number in (("current.log", restart), ("previous.log", restart - 1)):
+        link = folder / name
+        link.unlink(missing_ok=True)
+        if log_path(folder, number).exists():
+            link.symlink_to(f"{number}.log")
+    for old in folder.glob("*.log"):
+        if old.stem.isdigit() and int(old.stem) < restart - 1:
+            old.unlink(missing_ok=True)
+
+
 def _entries(stream: Stream, line: bytes) -> list[bytes]:
     parts = [line[at : at + _PART] for at in range(0, len(line), _PART)] or [b""]
     return [_entry(stream, b"P", part) for part in parts[:-1]] + [_entry(stream, b"F", parts[-1])]

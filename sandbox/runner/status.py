@@ -2,91 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from lightkube.models.core_v1 import Container, ContainerStatus, Pod
-from lightkube.models.core_v1 import ContainerState as LastState
+from lightkube.models.core_v1 import Container, Pod
 
-UNKNOWN_REASON = "ContainerStatusUnknown"
-_UNKNOWN_MESSAGE = "The container could not be located when the pod was terminated"
-# Conditions of the kubelet; the others (PodScheduled, DisruptionTarget...) belong to someone else and are left alone.
-OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-
-
-@dataclass(frozen=True)
-class Waiting:
-    reason: str
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class Running:
-    started_at: datetime
-
-
-@dataclass(frozen=True)
-class Terminated:
-    exit_code: int
-    reason: str
-    message: str = ""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    container_id: str = ""
-
-
-State = Waiting | Running | Terminated
-
-
-@dataclass(frozen=True)
-class ContainerState:
-    """One container: what it does now (None: nothing was tried yet), how it ended last, and what its probes say."""
-
-    state: State | None = None
-    last: Terminated | None = None
-    restart_count: int = 0
-    container_id: str = ""
-    ready: bool = False
-    started: bool = False
-
-    def restarting(self, reason: str, message: str) -> ContainerState:
-        """Between an end and the next start."""
-        last = self.state if isinstance(self.state, Terminated) else self.last
-        return replace(self, state=Waiting(reason, message), last=last, ready=False, started=False)
-
-
-@dataclass(frozen=True)
-class PodState:
-    """A pod as its runner knows it.
-
-    sandbox_ready: it has its address and volumes; ended: none of its containers will run again.
-    """
-
-    containers: Mapping[str, ContainerState] = field(default_factory=dict)
-    host_ip: str = "127.0.0.1"
-    pod_ip: str = ""
-    start_time: datetime | None = None
-    sandbox_ready: bool = False
-    ended: bool = False
-    # Set when the pod was ended as a whole, such as by its deadline.
-    failure: tuple[str, str] | None = None
-
-
-def is_sidecar(container: Container) -> bool:
-    """A restartable init container."""
-    return container.restartPolicy == "Always"
-
-
-def restarts(pod: Pod, container: Container, exit_code: int) -> bool:
-    """Does a container that ended this way run again?"""
-    assert pod.spec is not None
-    policy = "Always" if is_sidecar(container) else pod.spec.restartPolicy or "Always"
-    if policy == "Always" and container in (pod.spec.initContainers or []) and not is_sidecar(container):
-        policy = "OnFailure"
-    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+from sandbox.runner.references import canonical_reference, image_id
+from sandbox.runner.states import ContainerState, PodState, Running, State, Terminated, Waiting, is_sidecar, restarts
 
 
 def pod_status(pod: Pod, state: PodState, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -282,54 +205,6 @@ def _state(state: State) -> dict[str, Any]:
                 | ({"finishedAt": _time(state.finished_at)} if state.finished_at else {})
                 | ({"containerID": state.container_id} if state.container_id else {})
             }
-
-
-def restored(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerState]:
-    """What a new runner knows from its predecessor's last status: what ran then has ended since, nobody saw how."""
-    return {item.name: _restored(item) for item in statuses}
-
-
-def _restored(status: ContainerStatus) -> ContainerState:
-    last = _terminated(status.lastState)
-    state: State | None = _terminated(status.state)
-    container_id = status.containerID or ""
-    if status.state and status.state.running:
-        state = Terminated(137, UNKNOWN_REASON, _UNKNOWN_MESSAGE, status.state.running.startedAt, None, container_id)
-    elif state is None and last is not None:
-        # It waited for its next start: that it ended is what matters for what comes next.
-        state, last = last, None
-    # A container that had succeeded is done, and an init container that had is ready for good.
-    ready = isinstance(state, Terminated) and state.exit_code == 0 and bool(status.ready)
-    return ContainerState(state, last, status.restartCount, container_id, ready=ready)
-
-
-def _terminated(state: LastState | None) -> Terminated | None:
-    end = state.terminated if state else None
-    if end is None:
-        return None
-    return Terminated(
-        end.exitCode, end.reason or "", end.message or "", end.startedAt, end.finishedAt, end.containerID or ""
-    )
-
-
-def canonical_reference(reference: str) -> str:
-    """An image reference as container runtimes write it: `python:3.13` is `docker.io/library/python:3.13`."""
-    first, slash, _ = reference.partition("/")
-    if not slash:
-        reference = f"docker.io/library/{reference}"
-    elif "." not in first and ":" not in first and first != "localhost":
-        reference = f"docker.io/{reference}"
-    name = reference.rpartition("/")[2]
-    return reference if ":" in name or "@" in name else f"{reference}:latest"
-
-
-def image_id(reference: str) -> str:
-    """Names the image in the form of a digest. There is no image here: it is a digest of the reference."""
-    canonical = canonical_reference(reference)
-    if "@" in canonical:
-        return canonical
-    repository = canonical.rpartition(":")[0]
-    return f"{repository}@sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
 def _go_list(names: Sequence[str]) -> str:
