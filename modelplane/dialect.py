@@ -45,7 +45,7 @@ class Translation:
         """A finding about the translated manifest with the property path that the file has."""
         if not self.moved:
             return finding
-        subject, separator, path = finding.path.rpartition(": ")
+        subject, separator, path = finding.path.partition(": ")
         for moved in _MOVED:
             if path.startswith(_TEMPLATE_SPEC + moved):
                 return replace(finding, path=f"{subject}{separator}spec.{path.removeprefix(_TEMPLATE_SPEC)}")

@@ -52,6 +52,8 @@ def check_pair(deployment: ModelDeployment, service: ModelService) -> Iterator[F
     if service.namespace != deployment.namespace:
         why = f"the deployment is in {deployment.namespace}; a route reaches endpoints of its own namespace only"
         yield _error("metadata.namespace", service.namespace, why, "put both into one namespace")
+    if not deployment.metadata.name:
+        return  # what its endpoints will carry is not known
     selected = []
     for index, group in enumerate(service.spec.endpoints):
         path, labels = f"spec.endpoints[{index}].selector.matchLabels", group.selector.match_labels
