@@ -157,7 +157,8 @@ class Verdict:
         for witness in self.witnesses:
             first = witness.why if witness.says is Says.UNKNOWN else next(iter(witness.evidence), "")
             label = str(witness.name).replace("_", " ")
-            lines.append(textwrap.shorten(f"{label:<14} {witness.says:<8} {first}", _WIDTH, placeholder=" …"))
+            line = f"{label:<14} {witness.says:<8} {first}"
+            lines.append(line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…")
         if self.numbers:
             lines += textwrap.wrap(_numbers_text(self.numbers), _WIDTH)
         return "\n".join(lines)
