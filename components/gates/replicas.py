@@ -1,0 +1,120 @@
+"""The replicas of a ModelDeployment: all ready after it was applied, all gone after it was deleted.
+
+Modelplane says `ModelStarting` forever while a pod is Pending or its engine exits at each start, so the workload
+cluster's pods, events and engine logs are looked at too, and what cannot heal ends the wait at once (facts §5, §8:
+modelplane issues 202 and 437).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from components.gates.gate import Gate, Properties
+from components.gates.kube import Kube, KubeError, path
+from components.gates.pods import Workload, explained, judge_pods, look
+from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
+from modelplane.readiness import deployment_missing
+
+API = "modelplane.ai/v1alpha1"
+DEPLOYMENT_LABEL, SERVING_LABEL = "modelplane.ai/deployment", "modelplane.ai/serving"
+ENGINE_NAMESPACE = "default"
+
+
+class ReplicasReady(Gate):
+    """Inputs: kubeconfig (control plane), workload_kubeconfig, namespace, name, spec (hash). Output: replicas, the
+    ModelReplicas' names.
+    """
+
+    outputs = ("replicas",)
+
+    def create(self, inputs: Properties, run: Run) -> dict[str, object]:
+        control_plane, workload = Kube(inputs["kubeconfig"]), Kube(inputs["workload_kubeconfig"])
+        goal = f"the replicas of {inputs['namespace']}/{inputs['name']}"
+        return wait(goal, lambda: probe(control_plane, workload, inputs["namespace"], inputs["name"]), run).outputs
+
+
+class ReplicasGone(Gate):
+    """Nothing at `up`; on destroy it waits, after the ModelDeployment is deleted, until no replica and no engine pod
+    is left.
+
+    An InferenceCluster that is deleted earlier is refused by Crossplane's usages, or hangs for good (facts §7, §11).
+    Inputs: kubeconfig (control plane), workload_kubeconfig, namespace, name.
+    """
+
+    replaces = ("namespace", "name")
+
+    def create(self, inputs: Properties, run: Run) -> dict[str, object]:
+        return {}
+
+    def delete(self, properties: Properties, run: Run) -> None:
+        control_plane, workload = Kube(properties["kubeconfig"]), Kube(properties["workload_kubeconfig"])
+        name = properties["name"]
+        wait(
+            f"the end of the replicas of {properties['namespace']}/{name}",
+            lambda: _probe_gone(control_plane, workload, properties["namespace"], name, run),
+            run,
+        )
+
+
+def probe(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Outcome:
+    """Look once."""
+    deployment = control_plane.find(path(API, "modeldeployments", namespace=namespace, name=name))
+    if deployment is None:
+        return Waiting((f"ModelDeployment {namespace}/{name} does not exist",))
+    replicas = control_plane.list(path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}")
+    if not deployment_missing(deployment):
+        return judge(deployment, replicas, Workload())
+    names = sorted(replica["metadata"]["name"] for replica in replicas)
+    mine = f"{SERVING_LABEL} in ({','.join(names)})" if names else ""
+    return judge(deployment, replicas, look(workload, ENGINE_NAMESPACE, mine, rivals=SERVING_LABEL))
+
+
+def judge(deployment: dict[str, Any], replicas: list[dict[str, Any]], workload: Workload) -> Outcome:
+    """What the ModelDeployment, its ModelReplicas and their pods say together."""
+    missing = deployment_missing(deployment)
+    if not missing:
+        return Done({"replicas": sorted(replica["metadata"]["name"] for replica in replicas)})
+    for condition in deployment.get("status", {}).get("conditions") or []:
+        if condition.get("status") == "False" and condition.get("type") in ("ReplicasScheduled", "ModelCacheResolved"):
+            text = f"{condition.get('reason')}: {condition.get('message') or condition['type']}"
+            refused = explained(text, text, "condition")
+            if isinstance(refused, Failed):
+                return refused
+    found = judge_pods(workload)
+    if isinstance(found, Failed):
+        return found
+    return Waiting((*missing, *found.missing), found.events, found.cause, found.remedy)
+
+
+def _probe_gone(control_plane: Kube, workload: Kube, namespace: str, name: str, run: Run) -> Outcome:
+    try:
+        replicas = control_plane.list(
+            path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}"
+        )
+        pods = workload.list(path("v1", "pods", namespace=ENGINE_NAMESPACE), labels=SERVING_LABEL)
+    except KubeError as error:
+        # Pulumi's own switch for clusters that are gone for good: the Kubernetes provider obeys it too.
+        if not error.status and os.environ.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true":
+            run.warn(f"not waited for the replicas of {namespace}/{name}: {error}")
+            return Done()
+        remedy = "PULUMI_K8S_DELETE_UNREACHABLE=true forgets what a cluster holds that is gone for good"
+        return Waiting((str(error),), remedy=remedy)
+    # Names of replicas are the deployment's and five hexadecimal digits (facts §2.9).
+    mine = re.compile(rf"{re.escape(name)}-[0-9a-f]{{5}}")
+    left = [f"ModelReplica {replica['metadata']['name']}{_held(replica)}" for replica in replicas]
+    left += [
+        f"pod {pod['metadata']['name']}" for pod in pods if mine.fullmatch(pod["metadata"]["labels"][SERVING_LABEL])
+    ]
+    if not left:
+        return Done()
+    kinds = (
+        "`kubectl get modelreplicas,objects.kubernetes.m.crossplane.io -A` on the control plane shows what holds them"
+    )
+    return Waiting(tuple(left), remedy=kinds)
+
+
+def _held(replica: dict[str, Any]) -> str:
+    finalizers = replica["metadata"].get("finalizers") or []
+    return f" (held by {', '.join(finalizers)})" if finalizers else ""

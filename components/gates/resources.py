@@ -1,0 +1,234 @@
+"""The gates as the program declares them; the provider (provider.py) is what acts on them.
+
+Times are Pulumi's custom timeouts, in its notation ("20m"): they are no inputs, so changing one changes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+from pulumi import Input, Output, ResourceOptions
+
+SECRETS = ("kubeconfig", "workload_kubeconfig", "control_plane_kubeconfig")
+
+
+class _Gate(pulumi.CustomResource):
+    """A resource of this project's provider: its token is the class's name."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        opts: ResourceOptions | None,
+        *,
+        outputs: Sequence[str] = (),
+        timeout: str | None = None,
+    ) -> None:
+        secrets = [key for key in SECRETS if key in inputs]
+        properties = {key: Output.secret(value) if key in secrets else value for key, value in inputs.items()}
+        waits = pulumi.CustomTimeouts(create=timeout, update=timeout, delete=timeout) if timeout else None
+        own = ResourceOptions(additional_secret_outputs=secrets, custom_timeouts=waits)
+        token = f"speculation:gates:{type(self).__name__}"
+        super().__init__(token, name, {**properties, **dict.fromkeys(outputs)}, ResourceOptions.merge(opts, own))
+
+
+class Clusters(_Gate):
+    """Both clusters answer, are two, and are fit for this stack."""
+
+    control_plane_uid: Output[str]
+    workload_uid: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        control_plane_kubeconfig: Input[str],
+        workload_kubeconfig: Input[str],
+        node_pool: str,
+        node_count: int,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "control_plane_kubeconfig": control_plane_kubeconfig,
+            "workload_kubeconfig": workload_kubeconfig,
+            "node_pool": node_pool,
+            "node_count": node_count,
+        }
+        super().__init__(name, inputs, opts, outputs=("control_plane_uid", "workload_uid"))
+
+
+class Namespace(_Gate):
+    """A namespace that is removed on destroy only when this stack made it. timeout: of its end."""
+
+    made: Output[bool]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        namespace: str,
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        owner = f"{pulumi.get_project()}/{pulumi.get_stack()}"
+        inputs = {"kubeconfig": kubeconfig, "name": namespace, "owner": owner}
+        super().__init__(name, inputs, opts, outputs=("made",), timeout=timeout)
+
+
+class InferenceClusterReady(_Gate):
+    """The InferenceCluster is ready and its gateway has an address. spec: changes when it must be asked again."""
+
+    gateway_address: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        cluster: str,
+        spec: str,
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {"kubeconfig": kubeconfig, "name": cluster, "spec": spec}
+        super().__init__(name, inputs, opts, outputs=("gateway_address",), timeout=timeout)
+
+
+class Device(_Gate):
+    """The workload cluster publishes devices that the recipe's selectors match.
+
+    requests: [{name, count, selectors}], the selectors being CEL expressions.
+    """
+
+    devices: Output[list[str]]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        device_class: str,
+        requests: Sequence[Mapping[str, Any]],
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {"kubeconfig": kubeconfig, "device_class": device_class, "requests": list(requests)}
+        super().__init__(name, inputs, opts, outputs=("devices",), timeout=timeout)
+
+
+class ReplicasGone(_Gate):
+    """On destroy, after what depends on it is deleted: no replica and no engine pod of the deployment is left."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        workload_kubeconfig: Input[str],
+        namespace: str,
+        deployment: str,
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "kubeconfig": kubeconfig,
+            "workload_kubeconfig": workload_kubeconfig,
+            "namespace": namespace,
+            "name": deployment,
+        }
+        super().__init__(name, inputs, opts, timeout=timeout)
+
+
+class ReplicasReady(_Gate):
+    """All replicas of the deployment are ready. replicas: the names of its ModelReplicas, sorted."""
+
+    replicas: Output[list[str]]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        workload_kubeconfig: Input[str],
+        namespace: str,
+        deployment: str,
+        spec: str,
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "kubeconfig": kubeconfig,
+            "workload_kubeconfig": workload_kubeconfig,
+            "namespace": namespace,
+            "name": deployment,
+            "spec": spec,
+        }
+        super().__init__(name, inputs, opts, outputs=("replicas",), timeout=timeout)
+
+
+class ServiceServing(_Gate):
+    """The service's address answers 200 and lists the model. address: without a trailing slash or /v1."""
+
+    address: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        namespace: str,
+        service: str,
+        model: str,
+        spec: str,
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {"kubeconfig": kubeconfig, "namespace": namespace, "name": service, "model": model, "spec": spec}
+        super().__init__(name, inputs, opts, outputs=("address",), timeout=timeout)
+
+
+class ValidationRun(_Gate):
+    """One run of the validation Job. job: its input without run and result, as JSON text."""
+
+    run: Output[str]
+    verdict: Output[str]
+    text: Output[str]
+    sentence: Output[str]
+    ok: Output[bool]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        namespace: str,
+        service_account: str,
+        image: str,
+        program: str,
+        program_hash: str,
+        job: Input[str],
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "kubeconfig": kubeconfig,
+            "namespace": namespace,
+            "service_account": service_account,
+            "image": image,
+            "program": program,
+            "program_hash": program_hash,
+            "job": job,
+        }
+        super().__init__(name, inputs, opts, outputs=("run", "verdict", "text", "sentence", "ok"), timeout=timeout)
+
+
+class Verdict(_Gate):
+    """Fails when the verdict is not what the recipe declares."""
+
+    def __init__(
+        self, name: str, *, ok: Input[bool], sentence: Input[str], opts: ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, {"ok": ok, "sentence": sentence}, opts)

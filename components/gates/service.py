@@ -1,0 +1,106 @@
+"""The service gate: endpoints and routing resolved, and the address answers 200 with the model that clients will ask
+for.
+
+`status.address` is published while nothing serves, and Ready=True comes with no endpoint at all (facts §6, §11).
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+from components.gates.events import recent
+from components.gates.gate import Gate, Properties
+from components.gates.kube import Kube, Manifest, path
+from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
+from modelplane.readiness import gateway_missing, service_missing
+
+API = "modelplane.ai/v1alpha1"
+# ModelService looks its gateway up by this name (facts §2.3).
+GATEWAY = "default"
+# A model list is a few hundred bytes from memory: slower is not serving.
+HTTP_SECONDS = 10.0
+# A gateway programs a new route within seconds; a 404 after this is an answer.
+NOT_FOUND_SETTLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to GET <address>/v1/models. status: 0 without one; error: why; models: the ids it lists."""
+
+    status: int
+    error: str = ""
+    models: tuple[str, ...] = ()
+
+
+class ServiceServing(Gate):
+    """Inputs: kubeconfig (control plane), namespace, name, model, spec (hash). Output: address, as in
+    ModelService.status.address.
+    """
+
+    outputs = ("address",)
+
+    def create(self, inputs: Properties, run: Run) -> dict[str, object]:
+        kube = Kube(inputs["kubeconfig"])
+        return wait(f"ModelService {inputs['namespace']}/{inputs['name']}", lambda: probe(kube, inputs), run).outputs
+
+
+def probe(kube: Kube, inputs: Properties) -> Outcome:
+    """Look once."""
+    service = kube.find(path(API, "modelservices", namespace=inputs["namespace"], name=inputs["name"]))
+    if service is None:
+        return Waiting(("it does not exist",))
+    gateway = kube.find(path(API, "inferencegateways", name=GATEWAY)) or {}
+    ready = not service_missing(service) and not gateway_missing(gateway)
+    answer = ask(service["status"]["address"]) if ready else None
+    outcome = judge(service, gateway, answer, inputs["model"])
+    if isinstance(outcome, Waiting):
+        events = recent(kube, inputs["namespace"], [inputs["name"]])
+        return Waiting(outcome.missing, tuple(events), outcome.cause, outcome.remedy)
+    return outcome
+
+
+def judge(service: Manifest, gateway: Manifest, answer: Answer | None, model: str) -> Outcome:
+    """What the ModelService, the gateway and the answer (None: not asked) say together."""
+    missing = [f"InferenceGateway {GATEWAY}: {line}" for line in gateway_missing(gateway)] + service_missing(service)
+    if missing or answer is None:
+        return Waiting(tuple(missing))
+    address = service["status"]["address"]
+    url = f"{address}/v1/models"
+    if answer.status == 0:
+        remedy = (
+            "the machine that runs pulumi must reach the control plane's gateway: open its firewall for this machine"
+        )
+        return Waiting((f"{url} does not answer ({answer.error})",), remedy=remedy)
+    if answer.status == 404:
+        remedy = "`kubectl get httproutes -A` on both clusters shows which gateway did not accept its route"
+        return Failed(
+            f"{url} answers 404 although routing is ready: a gateway on the way has no route for it",
+            remedy,
+            NOT_FOUND_SETTLE_SECONDS,
+        )
+    if answer.status != 200:
+        return Waiting((f"{url} answers {answer.status}",))
+    if model not in answer.models:
+        served = ", ".join(answer.models) or "none"
+        return Failed(
+            f"{url} lists the models {served}, not {model}",
+            "set --served-model-name in the recipe to the name that clients send",
+        )
+    return Done({"address": address})
+
+
+def ask(address: str) -> Answer:
+    """GET <address>/v1/models once."""
+    try:
+        with urllib.request.urlopen(f"{address}/v1/models", timeout=HTTP_SECONDS) as response:
+            body = json.loads(response.read())
+            return Answer(response.status, models=tuple(str(entry["id"]) for entry in body["data"]))
+    except urllib.error.HTTPError as error:
+        return Answer(error.code)
+    except urllib.error.URLError as error:
+        return Answer(0, str(error.reason))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Answer(0, f"not a model list: {type(error).__name__}")

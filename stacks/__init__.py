@@ -1,0 +1,1 @@
+"""A stack's configuration: the files Pulumi.<stack>.yaml, and what reads and checks them."""
