@@ -40,7 +40,11 @@ def collect(found: Sequence[Token]) -> tuple[dict[str, object] | None, bool, lis
     if dotted:
         config = {}
         problems += _merge_dotted(config, dotted)
-    for token in by_key:
+    for place, token in enumerate(by_key):
+        if any(token.name == earlier.name for earlier in by_key[:place]):
+            why = "it is given twice; vLLM would keep only the last"
+            problems.append(_error(f"args.{token.spelled}", " ".join(token.values), why, "keep one of them"))
+            continue
         problems += _merge_key_flag(token, config)
         config = {**(config or {}), KEY_FLAGS[token.name]: _key_value(token)}
     declares = config is not None or bool(problems)

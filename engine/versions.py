@@ -16,6 +16,8 @@ from engine.findings import Finding, Severity
 
 UnknownKeys = Literal["dropped", "refused"]
 Runner = Literal["V1", "V2"]
+# The V1 runner drafts what follows the first match and nothing without one; V2 the last match, and always k tokens.
+DraftsCounted = Literal["steps with a match", "every decode step, padded to k"]
 
 
 @dataclass(frozen=True, order=True)
@@ -221,6 +223,11 @@ class EngineVersion:
     def ngram_runner(self) -> Runner:
         """Which model runner serves n-gram when nothing overrides it: a CPU build has no Triton, hence V1."""
         return "V1" if self.cpu else self.features.ngram_runner
+
+    @property
+    def drafts_counted(self) -> DraftsCounted:
+        """What the n-gram counters count; acceptance rates of engines that differ in it must not be compared."""
+        return "every decode step, padded to k" if self.ngram_runner == "V2" else "steps with a match"
 
     def __str__(self) -> str:
         return f"vLLM {self.number or self.effective}"

@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.arguments import EngineArgs, read_args, write_speculative
+from engine.flags import expand, read_int
+from engine.versions import EngineVersion
+from tests.engine.samples import FEW, JSON, NGRAM, SEED
+
+
+def lines(args: EngineArgs) -> list[str]:
+    return [finding.line() for finding in args.findings]
+
+
+def test_the_seeds_args_are_read_whole() -> None:
+    assert read_args(SEED, EngineVersion.of_image("vllm/vllm-openai:v0.23.0")) == EngineArgs(
+        model="Qwen/Qwen3-8B",
+        served_model_names=("qwen3-8b-spec",),
+        max_model_len=16384,
+        max_num_seqs=None,
+        speculative=NGRAM,
+        declares_speculation=True,
+        flags={
+            "model": ("Qwen/Qwen3-8B",),
+            "served-model-name": ("qwen3-8b-spec",),
+            "max-model-len": ("16384",),
+            "gpu-memory-utilization": ("0.92",),
+            "speculative-config": (JSON,),
+            "default-chat-template-kwargs": ('{"enable_thinking": false}',),
+        },
+        findings=(),
+    )
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [f"--speculative-config={JSON}"],
+        ["--speculative-config", JSON],
+        [f"--speculative_config={JSON}"],
+        ["--speculative_config", JSON],
+        ["-sc", JSON],
+        [f"-sc={JSON}"],
+        [
+            "--speculative-config.method",
+            "ngram",
+            "--speculative-config.num_speculative_tokens=5",
+            "--speculative_config.prompt_lookup_max=4",
+            "--speculative-config.prompt_lookup_min",
+            "2",
+        ],
+        [
+            "-sc.method=ngram",
+            "-sc.num_speculative_tokens",
+            "5",
+            "-sc.prompt_lookup_max",
+            "4",
+            "-sc.prompt_lookup_min=2",
+        ],
+        [
+            "--spec-method=ngram",
+            "--spec_tokens",
+            "5",
+            '--speculative-config={"prompt_lookup_max": 4, "prompt_lookup_min": 2}',
+        ],
+        ["--spec-method", "ngram", "--spec-tokens=5", "-sc.prompt_lookup_max=4", "-sc.prompt_lookup_min=2"],
+    ],
+)
+def test_every_spelling_of_one_config_reads_the_same(args: list[str]) -> None:
+    read = read_args(["--model=m", *args, "--enforce-eager", "--port", "8001"])
+    assert (read.speculative, read.declares_speculation, read.findings) == (NGRAM, True, ())
+    assert (read.model, read.value("port"), read.enabled("enforce-eager")) == ("m", "8001", True)
+
+
+@pytest.mark.parametrize("args", [[], ["--speculative-config=null"], ["--speculative-config", "None"], ["-sc", ""]])
+def test_no_config_is_a_baseline(args: list[str]) -> None:
+    read = read_args(["--model=m", *args])
+    assert (read.speculative, read.declares_speculation, read.findings) == (None, False, ())
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (
+            ['--speculative-config={"a":1}', '--speculative_config={"a":1}'],
+            'error: args.--speculative-config: {"a":1} and {"a":1}: it is given 2 times; vLLM would keep only the '
+            "last; "
+            "keep one --speculative-config=JSON",
+        ),
+        (
+            ['--speculative-config={"method":"ngram"}', "-sc.num_speculative_tokens=5"],
+            'error: args.--speculative-config: {"method":"ngram"}: -sc.num_speculative_tokens is given too; vLLM would '
+            "keep only the dotted keys and drop the JSON; keep one --speculative-config=JSON",
+        ),
+        (
+            ["--speculative-config.method=ngram", "-sc.num_speculative_tokens=5"],
+            "error: args.--speculative-config: its keys are given under --speculative-config and -sc; vLLM would keep "
+            "only one of the two groups; use --speculative-config for all of them",
+        ),
+        (
+            ["-sc.method=ngram", "-sc.method=suffix"],
+            "error: args.-sc.method: suffix: this key is given twice; keep one of them",
+        ),
+        (
+            ["--spec-tokens=5", '--speculative-config={"method":"ngram","num_speculative_tokens":3}'],
+            "error: args.--spec-tokens: 5: the speculative config already says num_speculative_tokens=3; vLLM refuses "
+            "both; keep one of them",
+        ),
+        (
+            ["--spec-method=ngram", "--spec-method=ngram"],
+            "error: args.--spec-method: ngram: it is given twice; vLLM would keep only the last; keep one of them",
+        ),
+        (
+            ['--speculative-config={"method":"ngram","num_speculative_tokens":5,"num_speculative_tokens":3}'],
+            "error: args.--speculative-config: "
+            '{"method":"ngram","num_speculative_tokens":5,"num_speculative_tokens":3}: '
+            "the key num_speculative_tokens is given twice; keep one of them",
+        ),
+        (
+            ['--speculative-config=\'{"method": "ngram"}\''],
+            'error: args.--speculative-config: \'{"method": "ngram"}\': this is not JSON (Expecting value: line 1 '
+            "column "
+            "1 (char 0)); leave the outer quotes out: no shell reads these args",
+        ),
+        (
+            ["--speculative-config={'method': 'ngram'}"],
+            "error: args.--speculative-config: {'method': 'ngram'}: this is not JSON (Expecting property name enclosed "
+            "in double quotes: line 1 column 2 (char 1)); give a JSON object with double quotes",
+        ),
+        (
+            ["--speculative-config=[]"],
+            'error: args.--speculative-config: []: this is not a JSON object; give one, such as {"method": "ngram", …}',
+        ),
+        (
+            ["--speculative-config"],
+            "error: args.--speculative-config: its value is missing; give the config as JSON",
+        ),
+        (["-sc.method"], "error: args.-sc.method: its value is missing; give one"),
+        (["--spec-tokens="], "error: args.--spec-tokens: its value is missing; give one"),
+    ],
+)
+def test_e15_spellings_that_contradict_each_other_are_never_silently_picked(args: list[str], problem: str) -> None:
+    read = read_args(["--model=m", *args])
+    assert (read.speculative, read.declares_speculation, lines(read)) == (None, True, [problem])
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("-sc.num_speculative_tokens=5", 5),
+        ("-sc.num_speculative_tokens=1k", 1000),
+        ("-sc.num_speculative_tokens=five", "five"),
+        ("-sc.num_speculative_tokens=true", True),
+        ('-sc.num_speculative_tokens="5"', "5"),
+        ("-sc.num_speculative_tokens+=4,8", ["4", "8"]),
+        ("-sc.num_speculative_tokens.a.b=1", {"a": {"b": 1}}),
+        ("--spec-tokens=7", 7),
+        ("--spec-tokens=x", "x"),
+    ],
+)
+def test_values_outside_json_are_read_as_vllm_does(argument: str, value: object) -> None:
+    assert read_args([argument]).speculative == {"num_speculative_tokens": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("16384", 16384),
+        ("16k", 16000),
+        ("16K", 16384),
+        ("25.6k", 25600),
+        ("1.5K", None),
+        ("-1", -1),
+        ("x", None),
+        ("", None),
+    ],
+)
+def test_numbers_may_have_a_suffix(text: str, number: int | None) -> None:
+    assert read_int(text) == number
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["m"], {"model": "m"}),
+        (["--model", "m"], {"model": "m"}),
+        (["m", "--model=m"], {"model": "m"}),
+        (["--enforce-eager", "m"], {"model": "m"}),
+        (["--served-model-name", "a", "b", "--port", "1"], {"served_model_names": ("a", "b")}),
+        (["--max-model-len", "16k"], {"max_model_len": 16000}),
+        (["--max-model-len=auto"], {"max_model_len": -1}),
+        (["--max-model-len", "-1"], {"max_model_len": -1}),
+        (["--max-num-seqs=8"], {"max_num_seqs": 8}),
+    ],
+)
+def test_other_arguments_are_read_too(args: list[str], expected: dict[str, object]) -> None:
+    read = read_args(args)
+    assert {name: getattr(read, name) for name in expected} == expected
+    assert read.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (["a", "--model=b"], "error: args.--model: ['a', 'b']: two models are named; name one"),
+        (["a", "b"], "error: args: b: vLLM refuses it as an unrecognized argument; remove it, or name its flag"),
+        (
+            ["--model=m", "--enable-prefix-caching=true"],
+            "error: args.--enable-prefix-caching: true: vLLM refuses a value for this flag; write "
+            "--enable-prefix-caching or --no-enable-prefix-caching",
+        ),
+        (
+            ["--max-model-len=long"],
+            "error: args.--max-model-len: long: it must be a positive integer; give a number such as 8192",
+        ),
+        (
+            ["--max-num-seqs=0"],
+            "error: args.--max-num-seqs: 0: it must be a positive integer; give a number such as 8192",
+        ),
+        (
+            ["--speculative={}"],
+            "warning: args.--speculative: vLLM takes this for --speculative-config only as long as no other flag "
+            "begins the same way; write --speculative-config",
+        ),
+        (["--port=1", "--port=2"], "warning: args.--port: 1 and 2: it is given 2 times; vLLM keeps the last; keep one"),
+        (["--api-key=hidden", "--api-key=secret"], None),
+    ],
+)
+def test_what_is_wrong_with_other_arguments_is_said(args: list[str], problem: str | None) -> None:
+    assert lines(read_args(args)) == ([problem] if problem else [])
+
+
+@pytest.mark.parametrize(
+    ("flag", "version", "problem"),
+    [
+        (
+            "--default-chat-template-kwargs={}",
+            "v0.11.2",
+            "error: args.--default-chat-template-kwargs: vLLM 0.11.2 does not know this flag and would not start (it "
+            "exists from 0.14); remove it, or take another version (from 0.14)",
+        ),
+        ("--default-chat-template-kwargs={}", "v0.23.0", None),
+        (
+            "--disable-log-requests",
+            "v0.23.0",
+            "error: args.--disable-log-requests: vLLM 0.23.0 does not know this flag and would not start (it exists up "
+            "to 0.16); remove it, or take another version (up to 0.16)",
+        ),
+        ("--disable-log-requests", "v0.16.0", None),
+        (
+            "--spec-method=ngram",
+            "v0.22.0",
+            "warning: args.--spec-method: it is not established that vLLM 0.22.0 knows this flag (it was seen from "
+            "0.23); remove it, or take another version (from 0.23)",
+        ),
+        (
+            "-sc={}",
+            "v0.11.2",
+            "error: args.-sc: vLLM 0.11.2 does not know this flag and would not start (it exists from 0.20); write "
+            "--speculative-config",
+        ),
+        ("-sc={}", "v0.20.0", None),
+        (
+            "--per-request-spec-decode-metrics=summary",
+            "v0.26.0",
+            "error: args.--per-request-spec-decode-metrics: vLLM 0.26.0 does not know this flag and would not start "
+            "(it exists from 0.29); remove it, or take another version (from 0.29)",
+        ),
+    ],
+)
+def test_a_flag_that_the_version_lacks_is_named(flag: str, version: str, problem: str | None) -> None:
+    read = read_args(["--model=m", flag], EngineVersion.of_image(f"vllm/vllm-openai:{version}"))
+    assert lines(read) == ([problem] if problem else [])
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "model"),
+    [
+        (["vllm", "serve", "m", "--port=1"], [], "m"),
+        (["/usr/bin/vllm", "serve"], ["m"], "m"),
+        (["python3", "-m", "vllm.entrypoints.openai.api_server"], ["--model=m"], "m"),
+        (["/bin/sh", "-c"], ["exec vllm serve m \\\n  --max-num-seqs 8"], "m"),
+        (["bash", "-c", "python3 -m vllm.entrypoints.openai.api_server --model 'm'"], [], "m"),
+    ],
+)
+def test_a_command_that_starts_vllm_is_followed(command: list[str], args: list[str], model: str) -> None:
+    read = read_args(args, command=command)
+    assert (read.model, read.findings) == (model, ())
+
+
+@pytest.mark.parametrize("command", [["/start.sh"], ["sh", "-c", "echo 'open"], ["sh", "-c"]])
+def test_a_command_that_hides_the_flags_is_said(command: list[str]) -> None:
+    read = read_args(["--model=m"], command=command)
+    assert read.model is None
+    assert [finding.path for finding in read.findings] == ["command"]
+
+
+def test_kubernetes_variables_are_expanded_where_they_are_known() -> None:
+    env = {"NAME": "m", "SECRET": None}
+    assert expand(["--model=$(NAME)", "$(SECRET)", "$(OTHER)", "$$(NAME)"], env) == [
+        "--model=m",
+        "$(SECRET)",
+        "$(OTHER)",
+        "$(NAME)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "config", "written"),
+    [
+        (SEED, NGRAM, SEED),
+        (SEED, None, [arg for arg in SEED if not arg.startswith("--speculative")]),
+        (["--model=m"], {"method": "suffix"}, ["--model=m", '--speculative-config={"method": "suffix"}']),
+        (["-sc", "{}", "--port", "1"], {"a": 1}, ['--speculative-config={"a": 1}', "--port", "1"]),
+        (
+            ["a", "-sc.k", "1", "b", "--spec-tokens", "5", "c"],
+            {"a": 1},
+            ["a", '--speculative-config={"a": 1}', "b", "c"],
+        ),
+        (["--speculative_config={}", "--speculative-config={}"], None, []),
+        ([], None, []),
+    ],
+)
+def test_the_config_is_written_in_the_place_of_all_spellings(
+    args: list[str], config: dict[str, object] | None, written: list[str]
+) -> None:
+    assert write_speculative(args, config) == written
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@FEW
+@given(st.dictionaries(st.text(max_size=8), _VALUES, max_size=6), st.lists(st.sampled_from(SEED), unique=True))
+def test_what_is_written_is_read_back(config: dict[str, object], args: list[str]) -> None:
+    read = read_args(write_speculative(args, config))
+    assert (read.speculative, read.declares_speculation) == (config, True)
+
+
+def test_e11_a_pod_that_lost_the_flag_does_not_declare_speculation() -> None:
+    live = [arg for arg in SEED if not arg.startswith("--speculative")]
+    assert read_args(SEED).declares_speculation
+    assert not read_args(live).declares_speculation
