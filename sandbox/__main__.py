@@ -28,9 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(problems, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(
-            "interrupted: `python -m sandbox up` goes on from here, `python -m sandbox down` ends it", file=sys.stderr
-        )
+        print("interrupted: the same command goes on from here, `python -m sandbox down` ends it", file=sys.stderr)
         return 130
 
 

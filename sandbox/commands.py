@@ -93,7 +93,9 @@ def _start_clusters(layout: Layout, say: Say) -> list[str]:
     nodes.prepare(layout)
     started = supervisor.up(layout, clusters.processes(layout), say)
     nodes.apply(layout)
-    return started + supervisor.up(layout, nodes.processes(layout), say)
+    started += supervisor.up(layout, nodes.processes(layout), say)
+    nodes.settle(layout)
+    return started
 
 
 def _start_parts(layout: Layout, say: Say, engine: str | None) -> list[str]:
@@ -121,8 +123,6 @@ def _destroy(layout: Layout, say: Say) -> bool:
         stack.destroy()
     except (Problems, StackError) as failed:
         say(str(failed))
-        say(
-            "the stack is not destroyed: `make down` tries again, `python -m sandbox down --delete` drops it with all state"
-        )
+        say("the stack is not destroyed: `make down` tries again, `python -m sandbox down --delete` drops all state")
         return False
     return True

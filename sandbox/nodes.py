@@ -9,17 +9,21 @@ A pod's log is served once its `Logs` object exists (see `logs_manifest`): the r
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import yaml
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.generic_resource import GenericNamespacedResource, create_namespaced_resource
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
-from lightkube.resources.core_v1 import Node, NodeStatus
+from lightkube.resources.core_v1 import Node, NodeStatus, ServiceAccount
 
+from engine.findings import Finding, Problems, Severity
 from sandbox import state
 from sandbox.binaries import KUBERNETES_VERSION, installed
 from sandbox.clusters import component_kubeconfig
@@ -32,6 +36,11 @@ FIELD_MANAGER = "sandbox"
 _LEASE_SECONDS = 40
 # A kubelet refreshes an unchanged status every 5 minutes; the lease shows that it lives.
 _STATUS_MILLISECONDS = 300_000
+# A new node carries it until the node controller has seen its Ready condition.
+_NOT_READY = "node.kubernetes.io/not-ready"
+# Takes one or two seconds; on a machine that is busy otherwise, many times that.
+_SETTLE_SECONDS = 60
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -90,18 +99,46 @@ def apply(layout: Layout) -> None:
             api.apply(cast("NodeStatus", NodeStatus.from_dict(status)), name=spec.name, force=True)
 
 
+def settle(layout: Layout) -> None:
+    """Wait until pods can be made and scheduled: no node has the taint of a new one, the default account is there.
+
+    Problems, one line, when that takes unreasonably long.
+    """
+    expected = {spec.name for name in CLUSTERS for spec in NODES[name]}
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while not (expected <= set(ready_nodes(layout)) and all(_has_default_account(layout.cluster(n)) for n in CLUSTERS)):
+        if time.monotonic() > deadline:
+            missing = ", ".join(sorted(expected - set(ready_nodes(layout)))) or "the default service accounts"
+            why = f"not ready after {_SETTLE_SECONDS} s: {missing}"
+            remedy = f"see the logs of kwok and controller-manager in {layout.logs}"
+            raise Problems([Finding(Severity.ERROR, "nodes", None, why, remedy)])
+        time.sleep(_POLL_SECONDS)
+
+
 def ready_nodes(layout: Layout) -> list[str]:
-    """Names of the nodes whose condition Ready is True, on both clusters; [] for a cluster that does not answer."""
+    """Names of the nodes that are Ready and take pods, on both clusters; none of a cluster that does not answer."""
     found: list[str] = []
     for name in CLUSTERS:
-        try:
-            for node in client(layout.cluster(name)).list(Node):
-                conditions = (node.status.conditions if node.status else None) or []
-                if node.metadata and any(item.type == "Ready" and item.status == "True" for item in conditions):
-                    found.append(str(node.metadata.name))
-        except (ApiError, OSError):
-            continue
+        with contextlib.suppress(ApiError, OSError, httpx.HTTPError):
+            nodes = client(layout.cluster(name)).list(Node)
+            found += [
+                node.metadata.name for node in nodes if _takes_pods(node) and node.metadata and node.metadata.name
+            ]
     return found
+
+
+def _takes_pods(node: Node) -> bool:
+    conditions = (node.status.conditions if node.status else None) or []
+    taints = (node.spec.taints if node.spec else None) or []
+    ready = any(item.type == "Ready" and item.status == "True" for item in conditions)
+    return ready and not any(item.key == _NOT_READY for item in taints)
+
+
+def _has_default_account(cluster: ClusterLayout) -> bool:
+    try:
+        return bool(client(cluster).get(ServiceAccount, "default"))
+    except ApiError:
+        return False
 
 
 def node_manifest(spec: NodeSpec) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import state, supervisor
+from sandbox import commands, state, supervisor
 from sandbox.layout import PORTS_USED, Layout
 
 
@@ -36,5 +36,14 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
     """A sandbox without processes; whatever a test starts in it is ended."""
     made = replace(Layout.from_env({}), home=tmp_path / "sandbox", cache=tmp_path / "cache", port_base=free_port_base())
     state.prepare(made)
+    yield made
+    supervisor.down(made, lambda _: None)
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
+    """Both real clusters with their nodes, in a home and on ports of their own; binaries come from the usual cache."""
+    made = replace(Layout.from_env(), home=tmp_path_factory.mktemp("clusters"), port_base=free_port_base())
+    commands.up(made, lambda _: None, engine=None, only_clusters=True)
     yield made
     supervisor.down(made, lambda _: None)
