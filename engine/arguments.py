@@ -79,7 +79,8 @@ def read_args(args: Sequence[str], version: EngineVersion | None = None, *, comm
     for token in found:
         if token.name and not token.keys:
             values: tuple[str | None, ...] = token.values or (None,)
-            flags[token.name] = flags.pop(token.name, ()) + values
+            earlier = flags.pop(token.name, ())
+            flags[token.name] = values if token.name in MANY else earlier + values
             findings += _flag_findings(token)
     spelled = {token.spelled.lstrip("-").partition(".")[0].replace("_", "-") for token in found if token.name}
     findings += _repeated(found)
@@ -147,7 +148,7 @@ def _flag_findings(token: Token) -> list[Finding]:
 def _repeated(found: Sequence[Token]) -> list[Finding]:
     given: dict[str, list[str]] = {}
     for token in found:
-        if token.name and not token.keys and token.name not in MANY | KEY_FLAGS.keys() | {CONFIG, "model"}:
+        if token.name and not token.keys and token.name not in KEY_FLAGS.keys() | {CONFIG, "model"}:
             given.setdefault(token.name, []).append(" ".join(token.values))
     return [
         Finding(

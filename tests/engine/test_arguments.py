@@ -188,7 +188,8 @@ def test_numbers_may_have_a_suffix(text: str, number: int | None) -> None:
         (["--model", "m"], {"model": "m"}),
         (["m", "--model=m"], {"model": "m"}),
         (["--enforce-eager", "m"], {"model": "m"}),
-        (["--served-model-name", "a", "b", "--port", "1"], {"served_model_names": ("a", "b")}),
+        (["--served-model-name", "a", "b", "--port", "1"], {"served_model_names": ("a", "b"), "client_model": "a"}),
+        (["m"], {"served_model_names": (), "client_model": "m"}),
         (["--max-model-len", "16k"], {"max_model_len": 16000}),
         (["--max-model-len=auto"], {"max_model_len": -1}),
         (["--max-model-len", "-1"], {"max_model_len": -1}),
@@ -225,6 +226,10 @@ def test_other_arguments_are_read_too(args: list[str], expected: dict[str, objec
             "begins the same way; write --speculative-config",
         ),
         (["--port=1", "--port=2"], "warning: args.--port: 1 and 2: it is given 2 times; vLLM keeps the last; keep one"),
+        (
+            ["--served-model-name=a", "--served_model_name", "b", "c"],
+            "warning: args.--served-model-name: a and b c: it is given 2 times; vLLM keeps the last; keep one",
+        ),
         (["--api-key=hidden", "--api-key=secret"], None),
     ],
 )
@@ -347,3 +352,7 @@ def test_e11_a_pod_that_lost_the_flag_does_not_declare_speculation() -> None:
     live = [arg for arg in SEED if not arg.startswith("--speculative")]
     assert read_args(SEED).declares_speculation
     assert not read_args(live).declares_speculation
+
+
+def test_of_a_repeated_list_of_names_vllm_keeps_the_last() -> None:
+    assert read_args(["--served-model-name", "a", "b", "--served-model-name=c"]).served_model_names == ("c",)
