@@ -11,6 +11,7 @@ from types import FrameType
 from engine.findings import Problems
 from sandbox import commands, state
 from sandbox.layout import Layout
+from sandbox.stack import Terminated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +66,7 @@ def _say(line: str) -> None:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    raise Terminated
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ import shutil
 import time
 
 from engine.findings import Problems
-from sandbox import binaries, clusters, local, nodes, pulumi_home, state, supervisor
+from sandbox import binaries, clusters, crossplane, local, nodes, pulumi_home, runner, state, supervisor
+from sandbox.engines import real
 from sandbox.layout import Layout
-from sandbox.processes import Process, records
+from sandbox.processes import records
 from sandbox.stack import Stack, StackError
 from sandbox.supervisor import Say
 
-# Modules with `processes(layout) -> list[Process]`, and perhaps `ensure(layout)`: what must be there before them, in
-# this order, on answering clusters.
-PARTS = ("sandbox.crossplane", "sandbox.runner", "sandbox.gateway")
-# Has `ensure(layout)` only: the environment and the model of the real engine.
-REAL_ENGINE = "sandbox.engines.real"
+# Comes with the gateway's own change; until then `up` goes without it.
+GATEWAY = "sandbox.gateway"
 
 
 def up(layout: Layout, say: Say, *, engine: str | None, only_clusters: bool) -> int:
@@ -101,15 +99,12 @@ def _start_clusters(layout: Layout, say: Say) -> list[str]:
 def _start_parts(layout: Layout, say: Say, engine: str | None) -> list[str]:
     if engine or not layout.engine_file.exists():
         state.write(layout.engine_file, engine or "real")
-    parts = [importlib.import_module(name) for name in PARTS if importlib.util.find_spec(name)]
-    if layout.engine_file.read_text().strip() == "real" and importlib.util.find_spec(REAL_ENGINE):
-        parts.insert(0, importlib.import_module(REAL_ENGINE))
-    wanted: list[Process] = []
-    for part in parts:
-        if hasattr(part, "ensure"):
-            part.ensure(layout)
-        if hasattr(part, "processes"):
-            wanted += part.processes(layout)
+    if layout.engine_file.read_text().strip() == "real":
+        real.ensure(layout, say)
+    crossplane.ensure(layout)
+    wanted = crossplane.processes(layout) + runner.processes(layout)
+    if importlib.util.find_spec(GATEWAY):
+        wanted += importlib.import_module(GATEWAY).processes(layout)
     return supervisor.up(layout, wanted, say)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
+import httpx2
 import yaml
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.generic_resource import GenericNamespacedResource, create_namespaced_resource
@@ -72,7 +72,9 @@ Logs: type[GenericNamespacedResource] = create_namespaced_resource("kwok.x-k8s.i
 
 def client(cluster: ClusterLayout, namespace: str = "default") -> Client:
     """An admin's client of a cluster."""
-    return Client(KubeConfig.from_file(cluster.kubeconfig), namespace=namespace, field_manager=FIELD_MANAGER)
+    config = KubeConfig.from_file(cluster.kubeconfig)
+    # No proxy of the user's environment lies between this machine and itself.
+    return Client(config, namespace=namespace, field_manager=FIELD_MANAGER, trust_env=False)
 
 
 def prepare(layout: Layout) -> None:
@@ -119,7 +121,7 @@ def ready_nodes(layout: Layout) -> list[str]:
     """Names of the nodes that are Ready and take pods, on both clusters; none of a cluster that does not answer."""
     found: list[str] = []
     for name in CLUSTERS:
-        with contextlib.suppress(ApiError, OSError, httpx.HTTPError):
+        with contextlib.suppress(ApiError, OSError, httpx2.HTTPError):
             nodes = client(layout.cluster(name)).list(Node)
             found += [
                 node.metadata.name for node in nodes if _takes_pods(node) and node.metadata and node.metadata.name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ from sandbox.layout import Layout
 
 PROJECT = "speculation"
 STACK = "local"
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: unlike Ctrl-C it reaches this process only, not its children."""
 
 
 class StackError(Exception):
@@ -41,7 +46,7 @@ class Stack:
 
         StackError when it ends with an error.
         """
-        done = subprocess.run(
+        with subprocess.Popen(
             ["pulumi", *arguments, "--non-interactive"],
             cwd=self.layout.repository,
             env=self.env,
@@ -49,13 +54,21 @@ class Stack:
             stdout=subprocess.PIPE if quiet else None,
             stderr=subprocess.PIPE if quiet else None,
             text=True,
-            check=False,
-        )
-        if done.returncode:
+        ) as child:
+            try:
+                output, errors = child.communicate()
+            except KeyboardInterrupt as interrupt:
+                # From a terminal the CLI got it too. It finishes what runs, saves its state and ends; a second signal
+                # would cut that short.
+                if isinstance(interrupt, Terminated):
+                    child.send_signal(signal.SIGINT)
+                child.wait()
+                raise
+        if child.returncode:
             if quiet:
-                os.write(2, done.stderr.encode())
-            raise StackError(arguments[0], done.returncode)
-        return done.stdout or ""
+                os.write(2, errors.encode())
+            raise StackError(arguments[0], child.returncode)
+        return output or ""
 
     @property
     def exists(self) -> bool:
