@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import celpy
 
 _MACROS = {"has", "all", "exists", "exists_one", "map", "filter"}
+_TOO_DEEP = "nests too deeply to be evaluated"
 _INT64 = 2**63
 
 
@@ -31,7 +32,7 @@ def matches(
     """Whether one device satisfies all expressions. An evaluation error or a result that is no boolean: no match.
 
     Attribute and capacity names may be qualified ("domain/name"); a bare name is in the driver's domain.
-    ValueError when an expression cannot be compiled.
+    ValueError when an expression cannot be compiled, or nests too deeply.
     """
     import celpy  # noqa: PLC0415 - lazy, see above
 
@@ -41,6 +42,8 @@ def matches(
             result = _program(expression).evaluate({"device": device})
         except celpy.evaluation.CELEvalError:
             return False
+        except RecursionError:
+            raise ValueError(f"a selector of {len(expression)} characters {_TOO_DEEP}") from None
         if not isinstance(result, celpy.celtypes.BoolType) or not result:
             return False
     return True
@@ -65,6 +68,10 @@ def selector_problem(expression: str) -> str | None:
     stray = sorted(names - {"device"} - known - _bound(tree))
     if stray:
         return f"reads {', '.join(stray)}; the only name a selector has is device, so it matches no device"
+    try:
+        matches([expression], "", {}, {})
+    except ValueError:
+        return _TOO_DEEP
     return None
 
 

@@ -36,15 +36,6 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class SecretKey:
-    """A key of a Secret that an engine needs in namespace `default` of the workload cluster."""
-
-    name: str
-    key: str
-    optional: bool = False
-
-
-@dataclass(frozen=True)
 class Recipe:
     """One ModelDeployment with the ModelService that exposes it, in the form of v0.3.1 and fit to be deployed."""
 
@@ -92,27 +83,6 @@ class Recipe:
     def declares_speculation(self) -> bool:
         """Whether an engine's args ask for speculation."""
         return any(engine.read().declares_speculation for engine in self.engines)
-
-    @property
-    def secret_keys(self) -> tuple[SecretKey, ...]:
-        """Secrets that the engines' environment refers to."""
-        found = {
-            SecretKey(source.secret_key_ref.name, source.secret_key_ref.key, bool(source.secret_key_ref.optional))
-            for _, container in engines_of(self.deployment)
-            for variable in container.env or []
-            if (source := variable.value_from) and source.secret_key_ref
-        }
-        return tuple(sorted(found, key=lambda secret: (secret.name, secret.key)))
-
-    @property
-    def pull_secrets(self) -> tuple[str, ...]:
-        """Image pull secrets that the engine pods name, in namespace `default` of the workload cluster."""
-        names = {
-            secret.name
-            for _, member in members_of(self.deployment)
-            for secret in member.template.spec.image_pull_secrets or []
-        }
-        return tuple(sorted(names))
 
 
 def members_of(deployment: ModelDeployment) -> Iterator[tuple[str, Member]]:

@@ -17,8 +17,9 @@ from modelplane.manifests import parse_manifest
 from modelplane.xrd import xrd
 from recipes import load_recipe
 from recipes.loader import recipe_names
-from tests.modelplane.cases import ACCEPTED, REFUSED, changed
+from tests.modelplane.cases import ACCEPTED, changed
 from tests.modelplane.conftest import ApiServer
+from tests.modelplane.refused import REFUSED
 from tests.modelplane.shared import UPSTREAM, documents, golden, needs_upstream, samples
 
 pytestmark = pytest.mark.sandbox

@@ -68,6 +68,7 @@ def test_all_selectors_must_hold() -> None:
         ("device.driver.lowerAscii() == 'x'", "calls lowerAscii, which Modelplane's scheduler does not know"),
         ('quantitiy("20Gi").sign() == 1', "calls quantitiy"),
         ("devices.driver == 'x'", "reads devices; the only name a selector has is device"),
+        ("true || " * 1200 + "true", "nests too deeply"),
         ("['a'].all(x, y == device.driver)", "reads y"),
     ],
 )

@@ -8,7 +8,8 @@ import pytest
 
 from engine.findings import Problems
 from modelplane.kinds import KINDS, ModelDeployment, ObjectMeta
-from tests.modelplane.cases import ACCEPTED, DEPLOYMENT, REFUSED, changed
+from tests.modelplane.cases import ACCEPTED, DEPLOYMENT, changed
+from tests.modelplane.refused import REFUSED
 from tests.modelplane.shared import UPSTREAM, documents, needs_upstream
 
 

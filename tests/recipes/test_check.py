@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.findings import Problems, Severity
 from recipes import check_recipe, load_recipe
@@ -249,12 +252,37 @@ def test_what_is_worth_a_word_does_not_stop_a_recipe(name: str, tmp_path: Path) 
     assert load_recipe(write(tmp_path, documents)).model_name == "qwen3-8b-spec"
 
 
-def test_the_secrets_that_an_engine_needs_are_known(tmp_path: Path) -> None:
+def test_a_secret_in_the_clear_is_not_repeated(tmp_path: Path) -> None:
     documents, _ = REMARKS["secrets"]
-    recipe = load_recipe(write(tmp_path, documents))
-    assert [(secret.name, secret.key, secret.optional) for secret in recipe.secret_keys] == [("hf", "token", False)]
-    assert recipe.pull_secrets == ("registry",)
-    assert "letmein" not in "".join(finding.line() for finding in recipe.findings)
+    findings = check_recipe(write(tmp_path, documents)).findings
+    assert "letmein" not in "".join(finding.line() for finding in findings)
+
+
+def places(node: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The path of every value below a document."""
+    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    below = [place for key, child in children for place in places(child, (*path, key))]
+    return [path, *below] if path else below
+
+
+JUNK: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 2**70, 1.5, "", "x", "ünïcode: \n", [], [None], [[]], {}, {"a": {}}, {"": ""}]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(place=st.sampled_from(places(RECIPE)), junk=JUNK)
+def test_any_value_anywhere_is_answered_with_findings(place: tuple[str | int, ...], junk: Any) -> None:
+    documents = copy.deepcopy(RECIPE)
+    node: Any = documents
+    for part in place[:-1]:
+        node = node[part]
+    node[place[-1]] = junk
+    with tempfile.TemporaryDirectory() as folder:
+        checked = check_recipe(write(Path(folder), documents))
+    for finding in checked.findings:
+        assert "\n" not in finding.line()
+    assert checked.deployable is not any(finding.severity is Severity.ERROR for finding in checked.findings)
 
 
 def test_a_missing_service_is_added(tmp_path: Path) -> None:

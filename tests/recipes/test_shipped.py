@@ -29,7 +29,6 @@ def facts(recipe: Recipe) -> dict[str, Any]:
         "speculative": engine.read().speculative,
         "declares": recipe.declares_speculation,
         "selectors": [selector.strip() for selector in recipe.selectors],
-        "secrets": recipe.secret_keys + recipe.pull_secrets,
     }
 
 
@@ -43,7 +42,6 @@ def expected(name: str, image: str, hub_model: str, speculative: dict[str, Any] 
         "speculative": speculative,
         "declares": speculative is not None,
         "selectors": ['device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("20Gi")) >= 0'],
-        "secrets": (),
     }
 
 
