@@ -1,4 +1,4 @@
-"""N-gram drafting over one request's tokens, step by step, as vLLM does it: leftmost match (V1) or rightmost (V2 runner).
+"""N-gram drafting over one request's tokens, step by step, as vLLM does it: leftmost match (V1) or rightmost (V2).
 
 The "model" is the answer that is already known: a draft is accepted as far as it equals what comes next.
 """

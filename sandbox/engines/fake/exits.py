@@ -53,8 +53,8 @@ def no_fit(max_model_len: int, needed_gib: float, available_gib: float, fitting:
     return Exit(
         f"ValueError: To serve at least one request with the model's max seq len ({max_model_len}), "
         f"({needed_gib:.2f} GiB KV cache is needed, which is larger than the available KV cache memory "
-        f"({available_gib:.2f} GiB). Based on the available memory, the estimated maximum model length is {fitting}. Try increasing `gpu_memory_utilization` "
-        "or decreasing `max_model_len` when initializing the engine.",
+        f"({available_gib:.2f} GiB). Based on the available memory, the estimated maximum model length is {fitting}. "
+        "Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.",
         "core",
     )
 
@@ -105,8 +105,8 @@ def _kinds(model: str) -> dict[str, Exit]:
         "gated_model": Exit(
             f"OSError: You are trying to access a gated repo.\nMake sure to have access to it at {hub}/{model}.\n"
             f"401 Client Error. (Request ID: Root=1-0-0)\n\nCannot access gated repo for url {hub}/{model}/resolve/"
-            f"main/config.json.\nAccess to model {model} is restricted. You must have access to it and be authenticated "
-            "to access it. Please log in."
+            f"main/config.json.\nAccess to model {model} is restricted. You must have access to it and be "
+            "authenticated to access it. Please log in."
         ),
         "unknown_model": Exit(
             f"OSError: {model} is not a local folder and is not a valid model identifier listed on '{hub}/models'\n"
