@@ -12,6 +12,8 @@ Differences, all intended:
 * The network is the machine's. A pod has its own loopback address; what Python code binds to the wildcard address goes
   there instead, and containers of a pod reach each other at the pod's address, not at localhost.
   KUBERNETES_SERVICE_HOST and _PORT name the API server on loopback; no other Service address leads anywhere.
+* An emptyDir of medium Memory is new memory at each start of its container, unless several containers mount it: then it
+  is a directory on disk.
 * A container's command is the child of a small init, so SIGTERM ends it also when it has no handler of its own.
 * Faster (`timing.Timing`): initialDelaySeconds is capped, a container that is not ready yet is probed more often,
   back-offs are shorter.

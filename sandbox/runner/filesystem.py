@@ -22,13 +22,15 @@ _SPECIAL = (Path("/dev"), Path("/proc"))
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or directory of the machine at a path of the container."""
+    """A file or directory of the machine at a path of the container; without a source, fresh memory."""
 
-    source: Path
+    source: Path | None
     target: Path
     read_only: bool = True
 
     def arguments(self) -> list[str]:
+        if self.source is None:
+            return ["--perms", "1777", "--tmpfs", str(self.target)]
         return ["--ro-bind" if self.read_only else "--bind", str(self.source), str(self.target)]
 
 
@@ -89,7 +91,8 @@ def _resolved(path: Path) -> Path:
 
 def _exists(mount: Mount) -> bool:
     """Can the mount go on top of what the machine has at its target?"""
-    return mount.target.is_dir() if mount.source.is_dir() else mount.target.is_file()
+    directory = mount.source is None or mount.source.is_dir()
+    return mount.target.is_dir() if directory else mount.target.is_file()
 
 
 def _needs_building(parent: Path, target: Path) -> bool:

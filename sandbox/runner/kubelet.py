@@ -6,7 +6,6 @@ import asyncio
 import logging
 import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lightkube import ApiError
@@ -18,7 +17,6 @@ from sandbox.runner.api import Api, Unavailable
 from sandbox.runner.events import Recorder
 from sandbox.runner.pod import PodWorker, Shared
 from sandbox.runner.timing import Timing
-from sandbox.runner.view import memory_folder
 
 log = logging.getLogger(__name__)
 
@@ -114,13 +112,9 @@ async def _sweep(layout: Layout, clusters: list[Node]) -> None:
     for node in clusters:
         await node.listed.wait()
     living = {uid for node in clusters for uid in node.workers}
-    for folder in (*_entries(layout.pods), *_entries(memory_folder(layout))):
+    for folder in layout.pods.iterdir():
         if folder.name.rpartition("_")[2] not in living:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-
-
-def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def _uid(pod: Pod) -> str:

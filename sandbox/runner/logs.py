@@ -51,7 +51,8 @@ class CriLog:
 def tail(path: Path, lines: int, size: int) -> str:
     """The last lines of a CRI log without their prefix, at most size bytes: what FallbackToLogsOnError reports."""
     try:
-        raw = path.read_bytes()[-4 * size :]
+        # Room for each entry's prefix, and for the entry that the cut goes through.
+        raw = path.read_bytes()[-(size + 64 * lines + _PART) :]
     except OSError:
         return ""
     texts = [entry.split(b" ", 3)[3] for entry in raw.splitlines() if entry.count(b" ") >= 3]

@@ -83,7 +83,7 @@ class PodWorker:
     async def shut_down(self) -> None:
         """The runner stops: end the containers, leave the pod's status alone."""
         await self._stop_all(self.timing.shutdown_grace)
-        self._view.volumes.remove()
+        self._view.remove_volumes()
 
     # --- its life ---
 
@@ -124,7 +124,7 @@ class PodWorker:
         await self._stop_all(self._grace())
         self._change(ended=True)
         self._release()
-        self._view.volumes.remove()
+        self._view.remove_volumes()
 
     async def _run_containers(self) -> None:
         await self._admit()
@@ -187,7 +187,7 @@ class PodWorker:
     async def _materialise(self, volume: Volume) -> str:
         """Make a volume or bring it up to date; why that failed, "" when it did not."""
         try:
-            await volumes.materialise(self.pod, volume, self._view.volumes, self._content, self._addresses)
+            await volumes.materialise(self.pod, volume, self._view.volume(volume), self._content, self._addresses)
         except (VolumeError, *Unavailable) as error:
             return str(error) or repr(error)
         return ""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lightkube.models.core_v1 import Container
+from lightkube.models.core_v1 import Container, Volume
 from lightkube.resources.core_v1 import Pod
 
 from sandbox import images
@@ -15,7 +15,6 @@ from sandbox.layout import Layout
 from sandbox.processes import MARK_HOME, MARK_NAME
 from sandbox.runner import filesystem, volumes
 from sandbox.runner.process import Spec
-from sandbox.runner.volumes import PodVolumes
 
 # Under this name the supervisor knows the runner; a container's processes carry it too, so that they count as its own.
 NAME = "runner"
@@ -27,11 +26,10 @@ class PodView:
 
     def __init__(self, layout: Layout, pod: Pod) -> None:
         assert pod.metadata is not None and pod.spec is not None
-        metadata, self._spec = pod.metadata, pod.spec
+        metadata, self._spec, self._pod = pod.metadata, pod.spec, pod
         self._layout = layout
-        uid, name = metadata.uid or "", metadata.name or ""
-        self.folder = layout.pod(metadata.namespace or "default", name, uid)
-        self.volumes = PodVolumes(self.folder / "volumes", memory_folder(layout) / uid)
+        name = metadata.name or ""
+        self.folder = layout.pod(metadata.namespace or "default", name, metadata.uid or "")
         self.hostname = (self._spec.hostname or name)[:_HOSTNAME_MOST].rstrip("-.")
 
     def container(self, item: Container) -> Path:
@@ -71,8 +69,13 @@ class PodView:
             hostname=self.hostname,
         )
 
+    def volume(self, volume: Volume) -> Path:
+        return self.folder / "volumes" / volume.name
+
+    def remove_volumes(self) -> None:
+        shutil.rmtree(self.folder / "volumes", ignore_errors=True)
+
     def remove(self) -> None:
-        self.volumes.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -92,17 +95,14 @@ class PodView:
         known = {volume.name: volume for volume in self._spec.volumes or []}
         for mount in item.volumeMounts or []:
             volume = known[mount.name]
-            source = self.volumes.path(volume)
-            if mount.subPath:
-                source = _sub_path(source, mount.subPath)
+            source: Path | None = self.volume(volume)
+            if volumes.in_memory(self._pod, volume):
+                source = None
+            elif mount.subPath:
+                source = _sub_path(self.volume(volume), mount.subPath)
             read_only = bool(mount.readOnly) or volumes.read_only(volume)
             mounts.append(filesystem.Mount(source, Path(mount.mountPath), read_only))
         return mounts
-
-
-def memory_folder(layout: Layout) -> Path:
-    """This sandbox's directory in shared memory."""
-    return volumes.SHARED_MEMORY / f"speculation-sandbox-{layout.port_base}"
 
 
 def _sub_path(source: Path, sub_path: str) -> Path:

@@ -27,8 +27,6 @@ from sandbox.runner.environment import Addresses, ConfigError, field_value
 # The API server fills these in; the constants are its defaults.
 _DEFAULT_MODE = 0o644
 _DEFAULT_TOKEN_SECONDS = 3600
-# Linux's memory file system, for `medium: Memory`.
-SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
@@ -52,31 +50,24 @@ class Source(Protocol):
     async def token(self, audience: str | None, seconds: int) -> str: ...
 
 
-@dataclass(frozen=True)
-class PodVolumes:
-    """The directories of one pod's volumes. shared_memory: where `medium: Memory` lives."""
-
-    folder: Path
-    shared_memory: Path
-
-    def path(self, volume: Volume) -> Path:
-        in_memory = volume.emptyDir is not None and volume.emptyDir.medium == "Memory" and SHARED_MEMORY.is_dir()
-        return (self.shared_memory if in_memory else self.folder) / volume.name
-
-    def remove(self) -> None:
-        for folder in (self.folder, self.shared_memory):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-async def materialise(pod: Pod, volume: Volume, volumes: PodVolumes, source: Source, addresses: Addresses) -> None:
+async def materialise(pod: Pod, volume: Volume, path: Path, source: Source, addresses: Addresses) -> None:
     """Make a volume's directory, or bring it up to date. VolumeError."""
-    path = volumes.path(volume)
     if volume.emptyDir:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o777)
         return
     payload = await _payload(pod, volume, source, addresses)
     write(path, payload)
+
+
+def in_memory(pod: Pod, volume: Volume) -> bool:
+    """Is this memory of a single container, which goes with it? What several containers share is a directory."""
+    assert pod.spec is not None
+    if volume.emptyDir is None or volume.emptyDir.medium != "Memory":
+        return False
+    containers = (*(pod.spec.initContainers or []), *pod.spec.containers)
+    mounts = [mount for item in containers for mount in item.volumeMounts or [] if mount.name == volume.name]
+    return len(mounts) == 1 and not mounts[0].subPath
 
 
 def read_only(volume: Volume) -> bool:
