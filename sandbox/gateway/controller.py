@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any
 
 import httpx2
 from lightkube import ApiError, AsyncClient, KubeConfig
 from lightkube.core.exceptions import LoadResourceError
-from lightkube.generic_resource import (
-    GenericGlobalResource,
-    GenericNamespacedResource,
-    create_global_resource,
-    create_namespaced_resource,
-)
+from lightkube.generic_resource import create_global_resource, create_namespaced_resource
+from lightkube.resources.core_v1 import Pod, Service
+from lightkube.resources.discovery_v1 import EndpointSlice
 from lightkube.types import PatchType
 
 from sandbox.gateway.dialects import Dialect
@@ -22,7 +21,8 @@ from sandbox.gateway.snapshot import KINDS, Manifest, Snapshot
 from sandbox.gateway.statuses import Status, wanted
 from sandbox.layout import ClusterLayout
 
-Resource = type[GenericGlobalResource] | type[GenericNamespacedResource]
+# One class of the client's for each kind.
+Resource = Any
 
 _log = logging.getLogger("gateway")
 # A kind that is not served yet, or a server that is away, is asked again this soon: routes should work within seconds.
@@ -32,6 +32,7 @@ _WATCH_SECONDS = 300
 # Changes come in groups.
 _SETTLE_SECONDS = 0.02
 _GONE, _NOT_FOUND, _CONFLICT = 410, 404, 409
+_BUILT_IN: dict[str, Resource] = {"Service": Service, "Pod": Pod, "EndpointSlice": EndpointSlice}
 Unavailable = (httpx2.HTTPError, OSError, LoadResourceError)
 
 
@@ -86,19 +87,19 @@ class Controller:
 
     async def _changes(self, kind: str, resource: Resource) -> AsyncIterator[tuple[str, Manifest]]:
         client = self._connected()
-        everywhere = {"namespace": "*"} if KINDS[kind][3] else {}
-        listing = client.list(resource, **everywhere)  # type: ignore[call-overload]
-        found = [_plain(kind, item) async for item in listing]
+        everywhere: dict[str, Any] = {"namespace": "*"} if KINDS[kind][3] else {}
+        listing = client.list(resource, **everywhere)
+        found = [item.to_dict() async for item in listing]
         self.snapshot.replace(kind, found)
         _log.info("%s: watching %s (%d)", self._dialect.cluster, kind, len(found))
-        watch = client.watch(  # type: ignore[call-overload]
+        watch = client.watch(
             resource,
             resource_version=listing.resourceVersion,
             server_timeout=_WATCH_SECONDS,
             **everywhere,
         )
         async for operation, item in watch:
-            yield operation, _plain(kind, item)
+            yield operation, item.to_dict()
 
     async def _write(self) -> None:
         while True:
@@ -131,12 +132,12 @@ class Controller:
         return True
 
 
+@cache
 def _resource(kind: str) -> Resource:
+    """The client's class of a kind; it keeps a registry in which each kind is once."""
+    if kind in _BUILT_IN:
+        return _BUILT_IN[kind]
     group, version, plural, namespaced = KINDS[kind]
     if namespaced:
         return create_namespaced_resource(group, version, kind, plural)
     return create_global_resource(group, version, kind, plural)
-
-
-def _plain(kind: str, item: GenericGlobalResource | GenericNamespacedResource) -> Manifest:
-    return {"kind": kind, **item.to_dict()}  # type: ignore[no-untyped-call]
