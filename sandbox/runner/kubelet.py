@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 # Between a lost watch and the next list (seconds).
 _RELIST_SECONDS = 1
+# A watch should need no other list; this one finds what a defect, or a connection that died quietly, has missed.
+_WATCH_SECONDS = 300
 
 
 @dataclass
@@ -40,8 +42,11 @@ class Node:
                 pods, version = await self.shared.api.pods()
                 self._replace(pods)
                 self.listed.set()
-                async for operation, pod in self.shared.api.watch_pods(version):
-                    self._apply(operation, pod)
+                async with asyncio.timeout(_WATCH_SECONDS):
+                    async for operation, pod in self.shared.api.watch_pods(version):
+                        self._apply(operation, pod)
+            except TimeoutError:
+                continue
             except ApiError as error:
                 log.info("%s: watch ended: %s", self.shared.api.cluster.name, error)
             except Unavailable as error:

@@ -88,16 +88,20 @@ class PodWorker:
     # --- its life ---
 
     async def run(self) -> None:
-        """Until the pod is gone from the API."""
+        """Until the pod is gone from the API. A defect ends its containers: nobody would look after them."""
         self.update(self.pod)
-        reporter = asyncio.create_task(self._reporter.run(self.timing.retry))
         try:
-            if not self._ending.is_set() and not _terminal(self.pod):
-                await self._until_ending()
-            await self._ending.wait()
-            await self._end()
+            async with asyncio.TaskGroup() as group:
+                reporter = group.create_task(self._reporter.run(self.timing.retry))
+                if not self._ending.is_set() and not _terminal(self.pod):
+                    await self._until_ending()
+                await self._ending.wait()
+                await self._end()
+                reporter.cancel()
+        except ExceptionGroup:
+            await self.shut_down()
+            raise
         finally:
-            reporter.cancel()
             self._release()
 
     async def _until_ending(self) -> None:

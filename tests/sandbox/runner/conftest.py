@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -47,11 +48,9 @@ class Cluster:
 
     def create(self, *manifests: dict[str, Any]) -> None:
         for document in manifests:
-            document["metadata"] = {"namespace": self.namespace, **document["metadata"]}
-            document["metadata"].pop("uid", None)
-            if document["metadata"]["namespace"] == "default":
-                document["metadata"]["namespace"] = self.namespace
-            self.client.create(from_dict(document))
+            metadata = {**document["metadata"], "namespace": self.namespace}
+            metadata.pop("uid", None)
+            self.client.create(from_dict({**document, "metadata": metadata}))
 
     def pod(self, name: str) -> Pod:
         return self.client.get(Pod, name, namespace=self.namespace)
@@ -125,6 +124,16 @@ def cluster(clusters: Layout) -> Iterator[Cluster]:
         assert pod.metadata is not None and pod.metadata.name is not None
         client.delete(Pod, pod.metadata.name, namespace=namespace, grace_period=0)
     client.delete(Namespace, namespace)
+
+
+def open_to_the_world(port: int) -> list[str]:
+    """Addresses beyond loopback, in the kernel's notation, at which someone listens on a port."""
+    lines = [
+        line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    addresses = [fields[1].rpartition(":") for fields in lines if fields[3] == "0A"]
+    # Little-endian: 127.x.y.z ends in 7F, also where it is mapped into IPv6.
+    return [host for host, _, number in addresses if int(number, 16) == port and not host.endswith("7F")]
 
 
 def runner_pid(layout: Layout) -> int:
