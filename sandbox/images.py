@@ -10,9 +10,10 @@ No image is pulled: a reference is matched by its repository, and its tag says t
 
 Everything else is unknown, which the runner reports as a failed pull.
 
-An engine is told its version (X.Y.Z) in ENGINE_VERSION. It gets `--host <pod address>` as its last arguments, so
-that it listens there whatever its defaults are: vLLM binds every address without it. For code in Python,
-`runner/loopback/sitecustomize.py` sends what binds to the wildcard address to the pod's address.
+An engine is told its version (X.Y.Z) in ENGINE_VERSION and its build (cuda or cpu) in ENGINE_DEVICE. It gets
+`--host <pod address>` as its last arguments, so that it listens there whatever its defaults are: vLLM binds every
+address without it. For code in Python, `runner/loopback/sitecustomize.py` sends what binds to the wildcard address to
+the pod's address.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def find(reference: str, layout: Layout, pod_ip: str) -> Image | None:
         return Image(entrypoint=("epp",), env=_env(), programs={"epp": wait})
     if repository in (_GPU_ENGINE, _CPU_ENGINE):
         real = repository == _CPU_ENGINE and engine_kind(layout) == "real"
-        return _engine("real" if real else "fake", tag, layout, pod_ip)
+        device = "cpu" if repository == _CPU_ENGINE else "cuda"
+        return _engine("real" if real else "fake", tag, device, layout, pod_ip)
     return None
 
 
@@ -75,11 +77,13 @@ def engine_kind(layout: Layout) -> str:
         return "real"
 
 
-def _engine(module: str, tag: str, layout: Layout, pod_ip: str) -> Image:
+def _engine(module: str, tag: str, device: str, layout: Layout, pod_ip: str) -> Image:
     """vLLM's image: its entrypoint is `vllm serve`; as a command, `python3 -m <its module>` works too."""
     variables = {
         **_python_variables(pod_ip, layout.repository),
         "ENGINE_VERSION": tag.removeprefix("v").partition("-")[0],
+        # Which of the two builds the fake one plays: they differ in model runner, log and KV cache.
+        "ENGINE_DEVICE": device,
         # The real one finds its environment and model through the layout.
         **layout.env(),
     }
