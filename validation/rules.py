@@ -145,7 +145,7 @@ def _cannot_tell(by_name: Mapping[WitnessName, Witness]) -> str:
     no = [f"{_label(w)} ({_first(w)})" for w in witnesses if w.says is Says.NO]
     if yes and no:
         return f"The witnesses disagree: {_join(yes)} for speculation, {_join(no)} against it"
-    return "Too few witnesses could say whether speculation works"
+    return "Too little could be seen to say whether speculation works"
 
 
 def _label(witness: Witness) -> str:

@@ -183,7 +183,7 @@ SENTENCES: list[tuple[dict[str, tuple[Reading, str]], str]] = [
     ),
     (
         {"behaviour": (Reading.UNKNOWN, "404"), "metrics": (Reading.UNKNOWN, "nothing was generated")},
-        "Too few witnesses could say whether speculation works; "
+        "Too little could be seen to say whether speculation works; "
         "not known from metrics (nothing was generated) and behaviour (404).",
     ),
     (

@@ -1,0 +1,309 @@
+"""What the cluster around the engine does to a validation: permissions, routes, restarts, several replicas, the Job."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.validation.engines import SPEC_ARGS, engine, gateway, page
+from tests.validation.kube_server import KubeServer
+from tests.validation.validating import job, readings, run
+from validation.kube import Kube
+from validation.run import validate
+from validation.verdict import Outcome, Verdict, WitnessName
+
+LIVE, LOG, METRICS, BEHAVIOUR = (
+    WitnessName.LIVE_ARGS,
+    WitnessName.ENGINE_LOG,
+    WitnessName.METRICS,
+    WitnessName.BEHAVIOUR,
+)
+PEER = {"name": "qwen-0aa11-qwen-8cccc-x2", "replica": "qwen-0aa11"}
+
+
+def normal(verdict: Verdict, *changing: str) -> dict[str, Any]:
+    """The whole document with times, durations and addresses replaced."""
+    text = verdict.to_json()
+    for value in changing:
+        text = text.replace(value, "ENGINE")
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
+    text = re.sub(r"\d+\.\d+ s\b", "SECONDS", text)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def counters(url: str) -> dict[str, int]:
+    """What a fresh engine has counted, read off its page by the exposed names."""
+    names = {
+        "spec_decode_num_drafts_total": "drafts",
+        "spec_decode_num_draft_tokens_total": "draft_tokens",
+        "spec_decode_num_accepted_tokens_total": "accepted_tokens",
+        "prompt_tokens_total": "prompt_tokens",
+        "generation_tokens_total": "completion_tokens",
+    }
+    found: dict[str, int] = {}
+    for name, labels, value in re.findall(r"^vllm:(\w+)\{(.*)\} (\S+)$", page(url), re.MULTILINE):
+        if name in names:
+            found[names[name]] = int(float(value))
+        if name == "spec_decode_num_accepted_tokens_per_pos_total":
+            found["position " + re.findall(r'position="(\d+)"', labels)[0]] = int(float(value))
+    return found
+
+
+def test_the_whole_verdict_of_a_speculating_engine(kube: KubeServer, tmp_path: Path) -> None:
+    # One step carries its tokens in one event only when the reader keeps up.
+    with engine(tmp_path, faults={"tokens_per_second": 100}) as served:
+        found = normal(run(kube, job([served]), [served]), served.url, served.ip)
+        counted = counters(served.url)
+    tokens = counted["completion_tokens"]
+    log = "log of Pod default/qwen-54ef8-qwen-73f3b-x1, container engine"
+    config = "speculative config ngram, 5 tokens, n-gram 2 to 4"
+    answers = found["witnesses"][4].pop("evidence")
+    assert [line.partition(" (")[0] for line in answers] == [
+        f"{tokens} tokens in {found['numbers']['chunks']} chunks",
+        "edit: exact",
+        "copy: exact",
+    ]
+    assert found["witnesses"][2].pop("evidence")[-1].startswith("non-default args: {'host': 'ENGINE'")
+    numbers = found.pop("numbers")
+    chunks = numbers.pop("chunks")
+    assert numbers.pop("tokens_per_chunk") == round(tokens / chunks, 4)
+    drafts, drafted, accepted = counted["drafts"], counted["draft_tokens"], counted["accepted_tokens"]
+    assert 0 < accepted < drafted
+    # An accepted token needs no step of its own; those past the end of an answer (at most k) were cut off.
+    assert chunks <= tokens - accepted + 2 * 5
+    assert numbers == {
+        "drafts": drafts,
+        "draft_tokens": drafted,
+        "accepted_tokens": accepted,
+        "acceptance_length": round(1 + accepted / drafts, 4),
+        "acceptance_rate": round(accepted / drafted, 4),
+        "accepted_per_position": [counted[f"position {place}"] for place in range(5)],
+        "prompt_tokens": counted["prompt_tokens"],
+        "completion_tokens": tokens,
+        "conditions": (
+            "2 requests one after the other (edit and copy task), temperature 0; counters of 1 of 1 engines over "
+            "SECONDS, no other request in them; length counts drafted steps"
+        ),
+    }
+    assert found == {
+        "schema": 1,
+        "verdict": "speculating",
+        "declared": "speculating",
+        "ok": True,
+        "sentence": "Speculation works: declared args, live args, engine log, metrics and behaviour agree.",
+        "witnesses": [
+            {
+                "name": "declared_args",
+                "reading": "on",
+                "says": "yes",
+                "evidence": [config, "image vllm/vllm-openai:v0.23.0"],
+                "source": "recipe, as the Job's input",
+                "time": "TIME",
+                "why": "",
+            },
+            {
+                "name": "live_args",
+                "reading": "on",
+                "says": "yes",
+                "evidence": [config, "image vllm/vllm-openai:v0.23.0, 0 restarts"],
+                "source": "Pod default/qwen-54ef8-qwen-73f3b-x1, container engine",
+                "time": "TIME",
+                "why": "",
+            },
+            {"name": "engine_log", "reading": "on", "says": "yes", "source": log, "time": "TIME", "why": ""},
+            {
+                "name": "metrics",
+                "reading": "on",
+                "says": "yes",
+                "evidence": [
+                    f"{drafts} drafts, {accepted} of {drafted} draft tokens accepted ({accepted / drafted:.0%}), "
+                    f"mean acceptance length {1 + accepted / drafts:.2f}, {tokens} tokens generated",
+                    f"accepted by position: {', '.join(str(count) for count in numbers['accepted_per_position'])}",
+                ],
+                "source": "ENGINE/metrics",
+                "time": "TIME",
+                "why": "",
+            },
+            {
+                "name": "behaviour",
+                "reading": "on",
+                "says": "yes",
+                "source": "ENGINE/v1/chat/completions",
+                "time": "TIME",
+                "why": "",
+            },
+        ],
+        "run": "r-1",
+        "engine_version": "0.23.0",
+        "started": "TIME",
+        "ended": "TIME",
+    }
+
+
+def test_the_probe_costs_an_engine_fewer_than_1000_tokens(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served:
+        numbers = run(kube, job([served]), [served]).numbers
+    assert numbers is not None
+    assert numbers.prompt_tokens + numbers.completion_tokens < 1000
+    # At the most: answers that run to their limits.
+    assert numbers.prompt_tokens + 200 + 120 < 1000
+
+
+FORBIDDEN = [
+    ({"pods/log"}, "speculating", "on on unknown on on", LOG, "get pods/log in namespace default (403)"),
+    ({"pods"}, "cannot-tell", "on unknown unknown on on", LIVE, "list pods in namespace default (403)"),
+]
+
+
+@pytest.mark.parametrize(("forbidden", "verdict", "expected", "name", "why"), FORBIDDEN, ids=["pods/log", "pods"])
+def test_a_missing_permission_is_an_unknown_that_names_it(
+    kube: KubeServer, tmp_path: Path, forbidden: set[str], verdict: str, expected: str, name: WitnessName, why: str
+) -> None:
+    kube.forbidden = forbidden
+    with engine(tmp_path) as served:
+        found = run(kube, job([served]), [served])
+    assert (found.verdict, readings(found)) == (verdict, expected)
+    assert found.witness(name).why.endswith(f"the ServiceAccount lacks the permission to {why}")
+
+
+def test_a_replica_without_a_pod_is_an_unknown_that_names_it(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served, engine(tmp_path, pod=PEER) as gone:
+        found = run(kube, job([served, gone], address=served.url), [served])
+    assert (found.verdict, readings(found)) == ("cannot-tell", "on unknown unknown unknown on")
+    assert found.witness(LIVE).why == (
+        "qwen-0aa11: no running pod is labelled modelplane.ai/serving=qwen-0aa11 in namespace default"
+    )
+
+
+def test_a_pod_that_ends_is_not_judged(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served:
+        ending = served.pod()
+        ending["metadata"] |= {"name": "old", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        kube.pods = [ending, served.pod()]
+        kube.logs = {(served.name, False): served.log_file.read_text()}
+        found = validate(job([served]), Kube(kube.url, kube.service_account), patience_s=0)
+    assert (found.verdict, found.witness(LIVE).source) == (
+        "speculating",
+        f"Pod default/{served.name}, container engine",
+    )
+
+
+def test_all_replicas_are_judged_and_their_counters_summed(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as one, engine(tmp_path, pod=PEER) as two, gateway(one.url, two.url) as route:
+        found = run(kube, job([one, two], address=route.url), [one, two])
+        counted = [counters(served.url) for served in (one, two)]
+    assert (found.verdict, readings(found)) == ("speculating", "on on on on on")
+    assert found.numbers is not None
+    for name in ("drafts", "accepted_tokens", "completion_tokens"):
+        assert min(counts[name] for counts in counted) > 0
+        assert getattr(found.numbers, name) == sum(counts[name] for counts in counted)
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict", "expected"),
+    [
+        ({"ignore_speculation": True}, "declared-but-off", "on on off off *"),
+        ({"never_draft": True}, "on-but-inert", "on on on inert *"),
+        ({"answer": "garbage"}, "corrupt-output", "on on on * corrupt"),
+    ],
+    ids=["off", "inert", "garbage"],
+)
+def test_one_wrong_replica_is_not_outvoted(
+    kube: KubeServer, tmp_path: Path, faults: dict[str, Any], verdict: str, expected: str
+) -> None:
+    with engine(tmp_path) as right, engine(tmp_path, faults=faults, pod=PEER) as wrong:
+        # The service address leads to the right one only.
+        found = run(kube, job([right, wrong], address=right.url), [right, wrong])
+    assert found.verdict == verdict, found.text()
+    assert re.fullmatch(expected.replace("*", r"\w+"), readings(found))
+    assert wrong.name in found.sentence
+
+
+def test_a_route_that_comes_up_is_waited_for(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served, gateway(served.url) as route:
+        route.refuse = [503]
+        found = run(kube, job([served], address=route.url), [served], patience_s=10)
+    assert (found.verdict, route.seen.count("POST /v1/chat/completions")) == ("speculating", 3)
+
+
+def test_a_route_that_does_not_come_up_is_waited_for_within_a_bound(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served, gateway(served.url) as route:
+        route.refuse = [503] * 100
+        began = time.monotonic()
+        found = run(kube, job([served], address=route.url), [served], patience_s=2)
+        took = time.monotonic() - began
+    assert (found.verdict, readings(found), took < 8) == ("cannot-tell", "on on on unknown unknown", True)
+    assert "answers 503 Service Unavailable: no available server" in found.witness(BEHAVIOUR).why
+
+
+def test_a_refused_connection_is_said_in_one_line(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served:
+        found = run(kube, job([served], address="http://127.0.0.1:1/ml-team/qwen"), [served])
+    assert found.verdict is Outcome.CANNOT_TELL
+    assert found.witness(BEHAVIOUR).why == (
+        "http://127.0.0.1:1/ml-team/qwen/v1/chat/completions does not answer: [Errno 111] Connection refused"
+    )
+
+
+def test_a_404_is_not_retried(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served, gateway(served.url) as route:
+        route.refuse = [404, 404]
+        found = run(kube, job([served], address=route.url), [served], patience_s=30)
+    assert (found.verdict, route.seen.count("POST /v1/chat/completions")) == ("cannot-tell", 2)
+    assert "answers 404 Not Found" in found.sentence
+
+
+def test_another_model_name_than_served_is_said_in_the_engines_words(kube: KubeServer, tmp_path: Path) -> None:
+    args = [arg.replace("served-model-name=qwen", "served-model-name=other") for arg in SPEC_ARGS]
+    with engine(tmp_path, args) as served:
+        found = run(kube, job([served]), [served])
+    assert found.verdict is Outcome.CANNOT_TELL
+    assert "The model `qwen` does not exist" in found.witness(BEHAVIOUR).why
+
+
+def test_a_restarted_engine_shows_the_last_error_of_the_one_before(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served:
+        pod = served.pod(containerStatuses=[{"name": "engine", "restartCount": 1}])
+        kube.pods = [pod]
+        kube.logs = {
+            (served.name, False): served.log_file.read_text(),
+            (
+                served.name,
+                True,
+            ): "(EngineCore pid=9) ERROR 11-30 20:19:06 [core.py:1] failed\nRuntimeError: CUDA error: out of memory\n",
+        }
+        found = validate(job([served]), Kube(kube.url, kube.service_account), patience_s=0)
+    assert "last error before the restart: RuntimeError: CUDA error: out of memory" in found.witness(LOG).evidence
+
+
+@pytest.mark.parametrize("version", ["0.11.2", "0.23.0"])
+def test_the_api_key_that_a_version_logs_is_used_and_never_told(kube: KubeServer, tmp_path: Path, version: str) -> None:
+    secret = "tok-3f9a71c2"
+    with engine(tmp_path, (*SPEC_ARGS, f"--api-key={secret}"), version=version) as served:
+        found = run(kube, job([served]), [served])
+        assert secret in served.log_file.read_text()
+    assert found.verdict is Outcome.SPECULATING
+    assert secret not in found.to_json() + found.text()
+
+
+def test_an_image_whose_tag_lies_about_the_version_is_told(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path, faults={"lie": "version"}) as served:
+        found = run(kube, job([served]), [served])
+    versions = [line for line in found.witness(LOG).evidence if line.startswith("engine version")]
+    assert len(versions) == 1
+    assert versions[0].endswith("0.23.0 (image tag): they differ")
+
+
+def test_evidence_of_a_huge_noisy_log_stays_small(kube: KubeServer, tmp_path: Path) -> None:
+    with engine(tmp_path) as served:
+        kube.pods = [served.pod()]
+        noise = "\x1b[31m" + "é'\"\\" * 2000 + "\x00\n"
+        kube.logs = {(served.name, False): noise * 3 + served.log_file.read_text() + noise * 300}
+        found = validate(job([served]), Kube(kube.url, kube.service_account), patience_s=0)
+    assert (found.verdict, len(found.to_json().encode()) < 64 * 1024) == ("speculating", True)
