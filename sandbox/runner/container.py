@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from sandbox.runner.logs import CriLog, log_path, rotate, tail
 from sandbox.runner.process import ContainerProcess, Exit, Spec
 from sandbox.runner.states import ContainerState, Running, Terminated, restarts
 from sandbox.runner.timing import Timing
+from sandbox.runner.wording import duration, not_executable, pod_text
 
 # Kubernetes' limits of a termination message (bytes, lines).
 _MESSAGE_BYTES, _MESSAGE_LINES, _LOG_MESSAGE_BYTES = 4096, 80, 2048
@@ -109,7 +109,7 @@ class ContainerLife:
             return
         pod = pod_text(self._host.pod)
         full = self._host.timing.back_off(self._failures)
-        message = f"back-off {_duration(full)} restarting failed container={self.name} pod={pod}"
+        message = f"back-off {duration(full)} restarting failed container={self.name} pod={pod}"
         self._set(self._state.restarting("CrashLoopBackOff", message))
         event = f"Back-off restarting failed container {self.name} in pod {pod}"
         self._host.record("Warning", "BackOff", event, self.name)
@@ -160,7 +160,7 @@ class ContainerLife:
         last = self._state.state if isinstance(self._state.state, Terminated) else self._state.last
         base = replace(self._state, last=last, restart_count=restart, container_id=container_id)
         self.log_path = log_path(folder, restart)
-        why = _not_executable(argv, env, image)
+        why = not_executable(argv, env, image)
         if why is None:
             try:
                 self._process = await ContainerProcess.start(self._spec, CriLog(self.log_path))
@@ -300,24 +300,3 @@ class ContainerLife:
         ):
             return tail(self.log_path, _MESSAGE_LINES, _LOG_MESSAGE_BYTES)
         return text
-
-
-def pod_text(pod: Pod) -> str:
-    """`name_namespace(uid)`: how a kubelet writes a pod in its messages."""
-    assert pod.metadata is not None
-    return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
-
-
-def _not_executable(argv: Sequence[str], env: Mapping[str, str], image: Image) -> str | None:
-    """Why a runtime would not start the command, None when it would. A path may be in a volume: it is tried."""
-    if not argv:
-        return "no command specified"
-    if "/" in argv[0] or argv[0] in image.programs or shutil.which(argv[0], path=env.get("PATH", "")):
-        return None
-    return f'exec: "{argv[0]}": executable file not found in $PATH'
-
-
-def _duration(seconds: float) -> str:
-    """As Go prints it: 40s, 1m20s."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
