@@ -10,9 +10,9 @@ from engine.cause import Cause, Where
 from engine.causes_engine import ENGINE_CAUSES
 from engine.causes_kubernetes import CLOUD_CAUSES, EVENT_CAUSES, POD_CAUSES
 from engine.causes_modelplane import CONDITION_CAUSES
-from engine.last_error import last_error
+from engine.last_error import before_shutdown, engine_died, last_error
 
-__all__ = ["TABLE", "Cause", "Where", "explain_log", "find_cause", "last_error"]
+__all__ = ["TABLE", "Cause", "Where", "engine_died", "explain_log", "find_cause", "last_error"]
 
 TABLE: tuple[Cause, ...] = (*ENGINE_CAUSES, *EVENT_CAUSES, *POD_CAUSES, *CLOUD_CAUSES, *CONDITION_CAUSES)
 # An event says what a pod's state says, and an autoscaler's event what the cloud says.
@@ -35,4 +35,4 @@ def find_cause(text: str, where: Where | None = None) -> Cause | None:
 def explain_log(log: str) -> tuple[str | None, Cause | None]:
     """The last error of an engine's log, and its cause: by that error, else by the whole log."""
     error = last_error(log)
-    return error, (find_cause(error, "engine log") if error else None) or find_cause(log, "engine log")
+    return error, (find_cause(error, "engine log") if error else None) or find_cause(before_shutdown(log), "engine log")

@@ -22,7 +22,7 @@ POD_CAUSES: tuple[Cause, ...] = (
     _row(
         "image-not-found",
         r"(?:manifest unknown|manifest for \S+ not found|failed to resolve reference \"?(?P<image>[^\"\s]+)\"?: "
-        r"[^\n]{0,200}not found|repository does not exist|InvalidImageName|ErrImageNeverPull)",
+        r"[^\n]{0,200}not found|InvalidImageName|ErrImageNeverPull)",
         "the registry has no such image",
         "correct the image's name and tag",
         "kubelet, containerd",
@@ -33,8 +33,8 @@ POD_CAUSES: tuple[Cause, ...] = (
         "image-unauthorized",
         r"(?:ErrImagePull|ImagePullBackOff|Failed|pull)[^\n]{0,400}(?:unauthorized|authentication required|"
         r"pull access denied|403 Forbidden|401 Unauthorized|denied:)",
-        "the registry refuses to hand out the image",
-        "give an image pull Secret in the namespace of the engine pods",
+        "the registry refuses to hand out the image: it needs a login, or has no such repository",
+        "check the name, and give an image pull Secret in the namespace of the engine pods",
         "kubelet, containerd",
         where="pod",
         terminal=True,

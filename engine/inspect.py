@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from engine.causes import Cause, explain_log
+from engine.causes import Cause, engine_died, explain_log
 from engine.log import EngineLog, parse_log
 from engine.metrics import SpeculationDelta, Totals, parse_metrics, speculation_delta
 from engine.speculative import resolve
@@ -89,7 +89,7 @@ def inspect(log_text: str, scrapes: tuple[str, str] | None = None) -> Inspection
         problems.append(delta.inert)
     if outcome is not Outcome.UNKNOWN and problems and outcome is not Outcome.INERT:
         outcome = Outcome.CONTRADICTION
-    error, cause = (None, None) if log.ready else explain_log(log_text)
+    error, cause = (None, None) if log.ready and not engine_died(log_text) else explain_log(log_text)
     return Inspection(outcome, witnesses, tuple(_facts(log, delta)), tuple(problems), error, cause)
 
 

@@ -21,6 +21,10 @@ _WRAPPERS = re.compile(
     r"|See stack trace|WorkerProc initialization failed|Frontend process failed|EngineCore encountered an issue"
     r"|(?:CancelledError|KeyboardInterrupt|SystemExit|GeneratorExit|BrokenPipeError|ConnectionResetError)\b"
 )
+# From here on the engine was told to end, and what breaks in it is noise.
+_SHUTDOWN = re.compile(r"(?m)^[^\n]*(?:\[shutdown\] API server: shutdown triggered|INFO: +Shutting down)")
+_STARTED = re.compile(r"LLM engine \(v|non-default args: ")
+_DEAD = re.compile(r"EngineDeadError|EngineCore encountered an issue|Engine core initialization failed")
 # pydantic prints field and reason below the first line, indented.
 _VALIDATION = re.compile(r"\d+ validation errors? for ")
 
@@ -30,7 +34,7 @@ def last_error(log: str | Iterable[str]) -> str | None:
 
     Order of trust: an exception (or a refused argument, or a crash); then a wrapper; then vLLM's last ERROR line.
     """
-    lines = list(read_lines(log))
+    lines = list(read_lines(before_shutdown(log)))
     real: str | None = None
     wrapper: str | None = None
     logged: str | None = None
@@ -45,6 +49,19 @@ def last_error(log: str | Iterable[str]) -> str | None:
             logged = text
     found = real or wrapper or logged
     return redact(found)[:_LONGEST] if found else None
+
+
+def before_shutdown(log: str | Iterable[str]) -> str:
+    """The part of a log before the engine was told to end; all of it when it was started again after that."""
+    text = log if isinstance(log, str) else "\n".join(log)
+    starts = [match.end() for match in _STARTED.finditer(text)]
+    match = _SHUTDOWN.search(text, starts[-1] if starts else 0)
+    return text[: match.start()] if match else text
+
+
+def engine_died(log: str) -> bool:
+    """Whether the log says that the engine process ended by itself (also after it had been serving)."""
+    return bool(_DEAD.search(before_shutdown(log)))
 
 
 def _with_details(text: str, lines: list[LogLine], index: int) -> str:
