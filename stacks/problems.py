@@ -98,7 +98,7 @@ def _words(detail: Any, field: FieldInfo | None, owner: type[BaseModel] | None, 
         finding = unknown_key("", key, field_names(owner) if owner else [])
         return finding.why, finding.remedy
     if kind == "missing":
-        return "is missing", _described(field)
+        return "is missing", _described(field, "give it: ")
     if kind == "string_pattern_mismatch":
         return next(
             (words for part, words in PATTERNS.items() if part in context.get("pattern", "")), ("is malformed", "")
@@ -117,5 +117,5 @@ def _words(detail: Any, field: FieldInfo | None, owner: type[BaseModel] | None, 
     return TYPES.get(kind, detail["msg"]), _described(field)
 
 
-def _described(field: FieldInfo | None) -> str:
-    return f"give: {field.description.rstrip('.')}" if field is not None and field.description else ""
+def _described(field: FieldInfo | None, lead: str = "meaning: ") -> str:
+    return lead + field.description.rstrip(".") if field is not None and field.description else ""

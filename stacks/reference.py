@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -44,7 +44,7 @@ def configuration_reference() -> str:
 def _rows(prefix: str, model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
     for name, field in model.model_fields.items():
         path = f"{prefix}.{field.alias or name}"
-        inner: type[BaseModel] | None = nested(field)
+        inner = nested(field)
         text = (field.description or "").replace("|", "\\|")
         if inner is None:
             kind = "secret text" if is_secret(field) else _kind(field)
@@ -53,7 +53,7 @@ def _rows(prefix: str, model: type[BaseModel]) -> Iterator[tuple[str, str, str, 
         if field.annotation is not inner:
             path += ".NAME"
         yield path, "object", "required" if field.is_required() else "", text
-        yield from _rows(path, inner)
+        yield from _rows(path, cast("type[BaseModel]", inner))
 
 
 def _kind(field: FieldInfo) -> str:

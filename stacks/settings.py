@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -79,7 +79,7 @@ def parse_settings(values: Mapping[str, Any], encrypted: Collection[str] = (), r
     secret = {key.split(":", 1)[1] for key in encrypted if key.startswith(f"{NAMESPACE}:")}
     reader = _Reader(own, secret, root)
     target = reader.target()
-    existing = reader.section("existing", Existing) if target == "existing" else None
+    existing = reader.section("existing", Existing) if target == "existing" or "existing" in own else None
     platform = reader.section("platform", Platform)
     secrets = reader.section("secrets", Secrets)
     validation = reader.section("validation", ValidationSection)
@@ -132,7 +132,9 @@ class _Reader:
         try:
             recipe: Recipe = load_recipe(str(file) if file.is_file() else name)
         except Problems as problems:
-            self.findings += problems.findings
+            # A file that cannot be read is this key's fault; what is wrong inside has its own path.
+            own = self.path("recipe")
+            self.findings += [replace(f, path=own) if f.path == "recipe" else f for f in problems.findings]
             return None
         self.findings += recipe.findings
         return recipe if not errors(recipe.findings) else None
