@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from sandbox.engines.fake.core import Core
+from sandbox.engines.fake.counters import Counters
 from sandbox.engines.fake.http import CutError, Request, Response
 from sandbox.engines.fake.page import CONTENT_TYPE, page
 from sandbox.engines.fake.plan import Plan
@@ -37,6 +38,11 @@ class Api:
         self._tokenizer = Tokenizer()
         self._completions = 0
         self.alive = True
+        self._shown = core.counters
+        if plan.args.enabled("disable-log-stats"):
+            # The page is there, and nothing on it moves but what the web server counts.
+            self._shown = Counters(core.counters.k)
+            self._shown.http = core.counters.http
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; never raises for what a client sent."""
@@ -80,7 +86,7 @@ class Api:
         return Response.of({"version": _WRONG_VERSION if lies else self._plan.version_text})
 
     async def _metrics(self, _request: Request) -> Response:
-        return Response(200, page(self._plan, self._core.counters).encode(), CONTENT_TYPE)
+        return Response(200, page(self._plan, self._shown).encode(), CONTENT_TYPE)
 
     async def _load(self, _request: Request) -> Response:
         return Response.of({"server_load": 0})

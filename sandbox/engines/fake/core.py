@@ -11,9 +11,6 @@ from sandbox.engines.fake.counters import Counters, RequestTimes
 from sandbox.engines.fake.drafting import Rules, Step, steps
 from sandbox.engines.fake.plan import Plan
 
-# Without a pause between steps others get their turn after this many.
-_TURN = 16
-
 
 @dataclass(frozen=True)
 class Work:
@@ -72,10 +69,8 @@ class Core:
         try:
             times.scheduled = now()
             due = times.scheduled + self._settings.ttft_seconds
-            for number, step in enumerate(
-                steps(work.prompt, work.answer, work.max_tokens, self._rules, drafts=work.drafts)
-            ):
-                await self._sleep(due, number)
+            for step in steps(work.prompt, work.answer, work.max_tokens, self._rules, drafts=work.drafts):
+                await self._sleep(due)
                 made += len(step.tokens)
                 counters.step(step, times, now(), len(work.prompt))
                 queue.put_nowait(step)
@@ -90,10 +85,11 @@ class Core:
             self._slots.release()
         queue.put_nowait(None)
 
-    async def _sleep(self, due: float, number: int) -> None:
+    async def _sleep(self, due: float) -> None:
         # Against the clock, not by durations, so that the speed holds on average whatever a timer's resolution is.
         left = due - time.monotonic()
         if left > 0:
             await asyncio.sleep(left)
-        elif number % _TURN == 0:
+        else:
+            # Others get their turn, above all the writer: one event for each step.
             await asyncio.sleep(0)

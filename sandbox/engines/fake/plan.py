@@ -14,7 +14,7 @@ from engine.rules import ngram_runner
 from engine.speculative import SpeculativeConfig, resolve
 from engine.versions import EngineVersion, Runner
 from sandbox.engines.fake import exits
-from sandbox.engines.fake.refusals import refuse
+from sandbox.engines.fake.refusals import as_read, refuse
 from sandbox.engines.fake.settings import Settings, read_settings
 
 _GIB = 2**30
@@ -83,7 +83,7 @@ def make_plan(argv: Sequence[str], env: Mapping[str, str]) -> Plan | exits.Exit:
         kv_tokens=cache,
         host=args.value("host") or "0.0.0.0",
         port=args.number("port") or 8000,
-        config=resolve(speculative) if speculative is not None else None,
+        config=resolve(as_read(speculative, version)) if speculative is not None else None,
         runner=ngram_runner(version, {**env}),
         api_keys=tuple(key for key in args.flags.get("api-key", ()) if key) or _env_key(env),
         thinks=_thinks(args, settings, model),

@@ -32,6 +32,13 @@ def refuse(
     return next(_refusals(argv, args, version, env, facts), None)
 
 
+def as_read(raw: Mapping[str, object], version: EngineVersion) -> Mapping[str, object]:
+    """The speculative config with its keys as this version reads them."""
+    if version.features.hyphenated_keys != "rewritten":
+        return raw
+    return {key.replace("-", "_"): value for key, value in raw.items()}
+
+
 def _refusals(
     argv: Sequence[str], args: EngineArgs, version: EngineVersion, env: Mapping[str, str], facts: ModelFacts | None
 ) -> Iterator[Exit]:
@@ -41,8 +48,9 @@ def _refusals(
     yield from _model(args, env, facts)
     yield from _exclusive(args, found)
     if args.speculative is not None:
-        yield from _speculative(args.speculative, version)
-        yield from _combinations(args, args.speculative, version, env)
+        raw = as_read(args.speculative, version)
+        yield from _speculative(raw, version)
+        yield from _combinations(args, raw, version, env)
     mode = args.value("per-request-spec-decode-metrics")
     if args.speculative is None and mode not in (None, "none"):
         why = (
@@ -150,9 +158,7 @@ def _speculative(raw: Mapping[str, object], version: EngineVersion) -> Iterator[
 
 
 def _keys(raw: Mapping[str, object], version: EngineVersion) -> Iterator[Exit]:
-    rewritten = version.features.hyphenated_keys == "rewritten"
-    for key, value in raw.items():
-        name = key.replace("-", "_") if rewritten else key
+    for name, value in raw.items():
         if name == "tensor_parallel_size":
             why = "'tensor_parallel_size' is not a valid argument in the speculative_config."
             yield value_error(_CONFIG, f"{why} Please pass 'draft_tensor_parallel_size' instead.")

@@ -6,9 +6,13 @@ import re
 import zlib
 from collections.abc import Iterable
 
-# At most six letters with a space before them, single digits and signs, spaces, line ends: about four characters
-# a token in code and English, as with the real tokenizers. Whole control tokens such as <|im_end|>.
-_PIECE = re.compile(r"<\|[a-z_]{1,20}\|>| ?[^\W\d_]{1,6}|\d|[^\S\n]+(?=[^\S\n])|[^\S\n]|\n|[^\w\s]|_", re.DOTALL)
+# At most six letters or three signs with a space before them, single digits, spaces, line ends: about four characters a
+# token in code and English, as with the real tokenizers. Whole control tokens such as <|im_end|>.
+_PIECE = re.compile(
+    r"<\|[a-z_]{1,20}\|>| ?[^\W\d_]{1,6}|\d| ?(?:(?!<\|[a-z_]{1,20}\|>)(?:[^\w\s]|_)){1,3}"
+    r"|[^\S\n]+(?=[^\S\n])|[^\S\n]|\n",
+    re.DOTALL,
+)
 END = "<|im_end|>"
 
 
