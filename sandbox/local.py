@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Callable
 
 import httpx
@@ -11,14 +10,10 @@ import httpx
 from engine.findings import Finding, Problems, Severity
 from sandbox.stack import Stack
 
-# The prompt that a person tries first: a copy with a small edit, where n-gram speculation pays off.
-PROMPT = """Rename the variable `total` to `subtotal` in this Python function. Output only the code.
-
-def cart(items):
-    total = 0
-    for item in items:
-        total += item.price
-    return total"""
+# A copy, where n-gram speculation pays off, and short enough for the smallest model to get right.
+PROMPT = (
+    "Repeat this sentence exactly: The quick brown fox jumps over the lazy dog near the old stone bridge at sunrise."
+)
 # The slowest engine here writes some 15 tokens/s; an answer of 200 tokens must not be cut off.
 COMPLETION_SECONDS = 120.0
 
@@ -33,8 +28,8 @@ def show(stack: Stack, say: Callable[[str], None]) -> None:
     say(f"validation       {_sentence(outputs['validation'])}")
     say(f"log_command      {outputs['log_command']}")
     say("")
-    say(f"$ curl {address}/v1/chat/completions …   (rename a variable in a pasted function)")
-    say(textwrap.indent(complete(address, model), "    "))
+    say(f"prompt           {PROMPT}")
+    say(f"completion       {complete(address, model)}")
     say("")
     say("`. .sandbox/env` gives a shell in which pulumi and kubectl work against it; `make down` ends it.")
 

@@ -78,7 +78,8 @@ class Stack:
         if not self.exists:
             self.pulumi("stack", "init", self.name, quiet=True)
         self.repair()
-        self.pulumi("up", "--stack", self.name, "--yes", "--skip-preview", *arguments)
+        # The outputs are long (a verdict with its evidence); the caller shows what matters of them.
+        self.pulumi("up", "--stack", self.name, "--yes", "--skip-preview", "--suppress-outputs", *arguments)
 
     def destroy(self) -> None:
         """Destroy what the stack made; its history stays."""
