@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 import httpx
@@ -16,6 +17,11 @@ PROMPT = (
 )
 # The slowest engine here writes some 15 tokens/s; an answer of 200 tokens must not be cut off.
 COMPLETION_SECONDS = 120.0
+# An engine that a restarted sandbox is loading again: 1 to 2 minutes on two cores, more on a busy machine.
+RESTART_SECONDS = 300.0
+_POLL_SECONDS = 2.0
+# How often a person who waits is told so.
+_PROGRESS_SECONDS = 15.0
 
 
 def show(stack: Stack, say: Callable[[str], None]) -> None:
@@ -28,10 +34,35 @@ def show(stack: Stack, say: Callable[[str], None]) -> None:
     say(f"validation       {_sentence(outputs['validation'])}")
     say(f"log_command      {outputs['log_command']}")
     say("")
+    _wait_until_serving(address, say)
     say(f"prompt           {PROMPT}")
     say(f"completion       {complete(address, model)}")
     say("")
     say("`. .sandbox/env` gives a shell in which pulumi and kubectl work against it; `make down` ends it.")
+
+
+def _wait_until_serving(address: str, say: Callable[[str], None]) -> None:
+    """Return when the service is healthy.
+
+    An unchanged stack is not waited for by `up`, but its engine may be starting again with the sandbox.
+    """
+    begun = told = time.monotonic()
+    while True:
+        try:
+            status = httpx.get(f"{address}/health").status_code
+        except httpx.HTTPError as error:
+            status, why = 0, str(error)
+        else:
+            why = f"HTTP {status}"
+        now = time.monotonic()
+        if status == httpx.codes.OK:
+            return
+        if now - begun > RESTART_SECONDS:
+            raise Problems([_no_answer(address, f"not healthy after {RESTART_SECONDS:.0f} s ({why})")])
+        if now - told >= _PROGRESS_SECONDS:
+            told = now
+            say(f"waiting for the engine: {why} ({now - begun:.0f} s)")
+        time.sleep(_POLL_SECONDS)
 
 
 def complete(address: str, model: str) -> str:
