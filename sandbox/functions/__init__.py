@@ -22,6 +22,7 @@ DIFFERENCES = (
     "ModelReplica composes Standalone engines in Unified serving; Leader/Worker, PrefillDecode and ModelCache stay at "
     "ModelAccepted=False with a message.",
     "No engine is split over node pools.",
+    "Objects whose readiness is a query have watch: true (provider-kubernetes' watches are on), where Modelplane waits for the next poll.",
     "Functions are called again after 1 to 30 s instead of 60 s.",
     'Normal events ("Composing ... on ...") are left out; warnings are kept.',
 )

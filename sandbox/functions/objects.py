@@ -37,6 +37,8 @@ def remote(
             "forProvider": {"manifest": manifest},
             "providerConfigRef": {"kind": provider_config_kind, "name": provider_config},
             "readiness": readiness,
+            # Modelplane leaves it to polling (every 30 s until ready); here a person waits for each state.
+            "watch": ready_when is not None,
         },
     }
 

@@ -1,11 +1,14 @@
-// Crossplane as a process on one machine: its own core commands, with every listener on loopback.
+// Crossplane as a process on one machine: its own core commands, with every listener on loopback and a shorter wait between deletions.
 //
 // The upstream program binds its metrics, probes and webhooks to all addresses and has no option for that.
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/alecthomas/kong"
 	admv1 "k8s.io/api/admissionregistration/v1"
@@ -16,14 +19,18 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
 	"github.com/crossplane/crossplane/apis/v2"
+	protection "github.com/crossplane/crossplane/apis/v2/protection/v1beta1"
 	"github.com/crossplane/crossplane/v2/cmd/crossplane/core"
 )
 
@@ -57,7 +64,35 @@ func onLoopback(config *rest.Config, options manager.Options) (manager.Manager, 
 	if server, ok := options.WebhookServer.(*webhook.DefaultServer); ok {
 		server.Options.Host = loopback
 	}
-	return manager.New(config, options)
+	mgr, err := manager.New(config, options)
+	if err != nil {
+		return nil, err
+	}
+	return mgr, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		wait.UntilWithContext(ctx, func(ctx context.Context) { hastenUsages(ctx, mgr.GetClient()) }, time.Second)
+		return nil
+	}))
+}
+
+// hastenUsages makes Crossplane look again at the Usages that are being deleted. It looks every 30 s by itself whether the using
+// resource is gone, and a serving stack is a chain of three such waits. Any change of a Usage makes it look at once.
+func hastenUsages(ctx context.Context, kube client.Client) {
+	touch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+		`{"metadata":{"annotations":{"sandbox/looked-again":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
+	usages, clusterUsages := &protection.UsageList{}, &protection.ClusterUsageList{}
+	if kube.List(ctx, usages) != nil || kube.List(ctx, clusterUsages) != nil {
+		return // not served yet, or the API server is away: the next second will tell
+	}
+	for i := range usages.Items {
+		if usages.Items[i].DeletionTimestamp != nil {
+			_ = kube.Patch(ctx, &usages.Items[i], touch)
+		}
+	}
+	for i := range clusterUsages.Items {
+		if clusterUsages.Items[i].DeletionTimestamp != nil {
+			_ = kube.Patch(ctx, &clusterUsages.Items[i], touch)
+		}
+	}
 }
 
 func local(address string) string {

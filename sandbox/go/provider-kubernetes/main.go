@@ -69,6 +69,7 @@ func main() {
 	}
 	o.Features.Enable(feature.EnableBetaManagementPolicies)
 	o.Features.Enable(features.EnableBetaServerSideApply)
+	o.Features.Enable(features.EnableAlphaWatches)
 	// Controllers start when the CRDs of their kinds are there.
 	gated := controller.Options{Gate: o.Gate, Logger: log, MaxConcurrentReconciles: 1}
 	kingpin.FatalIfError(customresourcesgate.Setup(mgr, gated), "cannot watch CustomResourceDefinitions")
