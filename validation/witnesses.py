@@ -101,12 +101,13 @@ def live_args(pod: Pod, declared: DeclaredEngine) -> Sight:
     live, wanted = pod.engine_args, read_args(declared.args, EngineVersion.of_image(declared.image))
     source = f"Pod {pod.namespace}/{pod.name}, container engine"
     evidence = [_config_text(live), f"image {pod.image}, {pod.restarts} restarts"]
-    missing = [arg for arg in declared.args if arg not in pod.args]
-    added = [arg for arg in pod.args if arg not in declared.args]
-    if missing:
-        evidence.append(f"declared, not in the pod: {' '.join(missing)}")
-    if added:
-        evidence.append(f"in the pod, not declared: {' '.join(added)}")
+    in_pod, in_recipe = _flags(live), _flags(wanted)
+    for what, flags in (
+        ("declared, not in the pod", [flag for flag in in_recipe if flag not in in_pod]),
+        ("in the pod, not declared", [flag for flag in in_pod if flag not in in_recipe]),
+    ):
+        if flags:
+            evidence.append(f"{what}: {' '.join(flags)}")
     if not live.declares_speculation:
         return seen(Reading.OFF, evidence, source)
     if wanted.declares_speculation and _effective(live) != _effective(wanted):
@@ -185,6 +186,13 @@ def _log_difference(parsed: EngineLog, wanted: EngineArgs) -> str:
     if started and started != expected:
         return f"the engine was started with {_short(started)}, declared is {_short(expected)}"
     return ""
+
+
+def _flags(args: EngineArgs) -> list[str]:
+    """Each flag with its value in one spelling, so that a secret is recognised by its name (speculation aside)."""
+    return [
+        f"--{name}" if value is None else f"--{name}={value}" for name, values in args.flags.items() for value in values
+    ]
 
 
 def _effective(args: EngineArgs) -> SpeculativeConfig | Mapping[str, object] | None:

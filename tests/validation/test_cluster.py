@@ -292,6 +292,18 @@ def test_the_api_key_that_a_version_logs_is_used_and_never_told(kube: KubeServer
     assert secret not in found.to_json() + found.text()
 
 
+def test_flags_that_differ_are_told_without_their_secrets(kube: KubeServer, tmp_path: Path) -> None:
+    live = (*SPEC_ARGS, "--api-key", "tok-3f9a71c2", "--max-num-seqs", "4")
+    declared = (*SPEC_ARGS, "--api-key", "tok-77aa88bb", "--max-num-seqs=8")
+    with engine(tmp_path, live) as served:
+        found = run(kube, job([served], declared=declared), [served])
+    assert found.witness(LIVE).evidence[2:] == (
+        "declared, not in the pod: --api-key=*** --max-num-seqs=8",
+        "in the pod, not declared: --api-key=*** --max-num-seqs=4",
+    )
+    assert "tok-" not in found.to_json()
+
+
 def test_an_image_whose_tag_lies_about_the_version_is_told(kube: KubeServer, tmp_path: Path) -> None:
     with engine(tmp_path, faults={"lie": "version"}) as served:
         found = run(kube, job([served]), [served])
