@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import shutil
 import time
 
 from engine.findings import Problems
-from sandbox import binaries, clusters, crossplane, local, nodes, pulumi_home, runner, state, supervisor
+from sandbox import binaries, clusters, crossplane, gateway, local, nodes, pulumi_home, runner, state, supervisor
 from sandbox.engines import real
 from sandbox.layout import Layout
 from sandbox.processes import records
 from sandbox.stack import Stack, StackError
 from sandbox.supervisor import Say
-
-# Comes with the gateway's own change; until then `up` goes without it.
-GATEWAY = "sandbox.gateway"
 
 
 def up(layout: Layout, say: Say, *, engine: str | None, only_clusters: bool) -> int:
@@ -76,10 +71,9 @@ def _up(layout: Layout, say: Say, *, engine: str | None, only_clusters: bool) ->
     state.need_space(layout.home, state.UP_NEEDS_BYTES, "a sandbox")
     state.prepare(layout)
     state.write(layout.ports_file, json.dumps(layout.ports, indent=1))
-    binaries.ensure(layout, say, binaries.CLUSTER_TOOLS)
+    binaries.ensure(layout, say, binaries.CLUSTER_TOOLS if only_clusters else None)
     started = _start_clusters(layout, say)
     if not only_clusters:
-        binaries.ensure(layout, say)
         pulumi_home.ensure(layout)
         started += _start_parts(layout, say, engine)
     what = f"started {len(started)} processes" if started else "all of it ran already"
@@ -102,9 +96,7 @@ def _start_parts(layout: Layout, say: Say, engine: str | None) -> list[str]:
     if layout.engine_file.read_text().strip() == "real":
         real.ensure(layout, say)
     crossplane.ensure(layout)
-    wanted = crossplane.processes(layout) + runner.processes(layout)
-    if importlib.util.find_spec(GATEWAY):
-        wanted += importlib.import_module(GATEWAY).processes(layout)
+    wanted = [*crossplane.processes(layout), *runner.processes(layout), *gateway.processes(layout)]
     return supervisor.up(layout, wanted, say)
 
 

@@ -26,7 +26,7 @@ sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Pa
 
 import grpc  # type: ignore[import-untyped, unused-ignore]  # noqa: E402
 import pulumi  # noqa: E402
-from pulumi.automation._server import LanguageServer  # noqa: E402
+from pulumi.automation import _server  # noqa: E402
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS  # noqa: E402
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2  # noqa: E402
 
@@ -34,7 +34,18 @@ from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2  # 
 _PARENT_SECONDS = 1.0
 
 
-class Host(LanguageServer):  # type: ignore[misc, unused-ignore]
+class _Log:
+    """The SDK's log, for its server, without what only echoes an error that the engine has shown already."""
+
+    @staticmethod
+    def error(message: str) -> None:
+        if not message.startswith("Resource monitor has terminated"):
+            pulumi.log.error(message)
+
+    debug = staticmethod(pulumi.log.debug)
+
+
+class Host(_server.LanguageServer):  # type: ignore[misc, unused-ignore]
     """The SDK's own service (of its Automation API), for a program in a folder."""
 
     def __init__(self, engine_address: str) -> None:
@@ -112,6 +123,7 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
+    setattr(_server, "log", _Log())  # noqa: B010 - the module does not export what it uses
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()

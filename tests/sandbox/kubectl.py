@@ -47,8 +47,8 @@ class Kubectl:
         self("patch", kind, name, f"--namespace={namespace}", "--subresource=status", "--type=merge", "-p", patch)
 
 
-def eventually(probe: Callable[[], T], seconds: float = 20) -> T:
-    """The first true answer of a probe."""
+def eventually(probe: Callable[[], T], seconds: float = 60) -> T:
+    """The first true answer of a probe. The limit is for a machine that is busy otherwise."""
     deadline = time.monotonic() + seconds
     while not (found := probe()):
         assert time.monotonic() < deadline, f"not within {seconds} s; last answer: {found!r}"
