@@ -54,11 +54,15 @@ def arguments(mounts: Iterable[Mount], visible: Sequence[Path] = (), hidden: Seq
     for path in _FRESH:
         # /tmp and the like exist everywhere; one that does not is simply made in the root that we build.
         result += ["--tmpfs", str(path)]
+    shown = _outermost(path for path in visible if path.exists())
+    covered = [path for path in shown if _below(path, fresh)]
+    for path in covered:
+        result += Mount(path, path).arguments()
     for path in hidden:
-        if path.is_dir() and not _below(path, fresh):
+        if path.is_dir() and (not _below(path, fresh) or _below(path, covered)):
             result += ["--tmpfs", str(path)]
     for path in visible:
-        if path.exists() and _below(path, (*fresh, *hidden)):
+        if path.exists() and _below(path, hidden):
             result += Mount(path, path).arguments()
     for mount in targets:
         result += mount.arguments()
@@ -98,6 +102,12 @@ def _exists(mount: Mount) -> bool:
 def _needs_building(parent: Path, target: Path) -> bool:
     """The directories from the root down to the last one that the machine has; below that, bubblewrap makes them."""
     return parent.is_dir() and parent != target
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """Each path, and where its links lead, unless another of them holds it: nothing can be mounted on a link in it."""
+    every = {found for path in paths for found in (path, _resolved(path))}
+    return sorted(path for path in every if not _below(path, every))
 
 
 def _below(path: Path, parents: Iterable[Path]) -> bool:

@@ -1,5 +1,7 @@
+import subprocess
 from pathlib import Path
 
+from sandbox.binaries import bubblewrap
 from sandbox.runner.filesystem import Mount, arguments
 
 
@@ -46,3 +48,20 @@ def test_state_is_hidden_and_the_program_stays_visible(tmp_path: Path) -> None:
 
 def test_memory_is_fresh() -> None:
     assert Mount(None, Path("/dev/shm")).arguments() == ["--perms", "1777", "--tmpfs", "/dev/shm"]
+
+
+def test_a_checkout_below_a_fresh_directory_may_hold_links_and_its_state_is_hidden_too(tmp_path: Path) -> None:
+    checkout, environment, state = (
+        tmp_path / "checkout",
+        tmp_path / "elsewhere/environment",
+        tmp_path / "checkout/state",
+    )
+    for folder in (checkout, environment, state):
+        folder.mkdir(parents=True)
+    (environment / "python").touch()
+    (state / "key").touch()
+    (checkout / ".venv").symlink_to(environment)
+    options = arguments([], visible=[checkout, checkout / ".venv"], hidden=[state])
+    argv = [str(bubblewrap()), *options, "ls", f"{checkout}/.venv", str(state)]
+    listed = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (listed.stderr, listed.stdout.split()) == ("", [f"{checkout}/.venv:", "python", f"{state}:"])
