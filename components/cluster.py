@@ -8,6 +8,10 @@ import pulumi
 import pulumi_kubernetes as k8s
 from pulumi import Output
 
+# The provider reads the whole OpenAPI document of a cluster, megabytes where Crossplane is; its own limit of 32 s makes
+# a slow API server look unreachable.
+API_SECONDS = 120
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -30,15 +34,14 @@ def kubernetes_provider(
     """The Kubernetes provider of one cluster. identity: what stays the same while kubeconfigs change."""
     return k8s.Provider(
         name,
-        k8s.ProviderArgs(
-            kubeconfig=kubeconfig,
-            # Without it a new token or address would replace the provider and, with it, every object
-            # (pulumi-kubernetes issue 1148).
-            cluster_identifier=identity,
-            enable_server_side_apply=True,
-            # The validation program is a ConfigMap: a new version is an update, not another object.
-            enable_config_map_mutable=True,
-            enable_secret_mutable=True,
-        ),
+        kubeconfig=kubeconfig,
+        # Without it a new token or address would replace the provider and, with it, every object
+        # (pulumi-kubernetes issue 1148).
+        cluster_identifier=identity,
+        enable_server_side_apply=True,
+        # The validation program is a ConfigMap: a new version is an update, not another object.
+        enable_config_map_mutable=True,
+        enable_secret_mutable=True,
+        kube_client_settings={"timeout": API_SECONDS},
         opts=pulumi.ResourceOptions(parent=parent, additional_secret_outputs=["kubeconfig"]),
     )

@@ -71,7 +71,7 @@ class Clusters(Gate):
     def identity(self, inputs: Properties) -> str:
         return "clusters"
 
-    def problems(self, inputs: Properties, old_inputs: Properties) -> list[str]:
+    def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
         if not known(inputs[CONTROL_PLANE], inputs[WORKLOAD]):
             return []
         kubes = {WORKLOAD: Kube(inputs[WORKLOAD]), CONTROL_PLANE: Kube(inputs[CONTROL_PLANE])}
@@ -85,6 +85,14 @@ class Clusters(Gate):
                 "Modelplane's gateway and serving stack would fight over it; give the control "
                 "plane and the workload two clusters"
             ]
+        for key, output in ((CONTROL_PLANE, "control_plane_uid"), (WORKLOAD, "workload_uid")):
+            if old_outputs.get(output) not in (None, UNKNOWN, self._uids[inputs[key]]):
+                found.append(
+                    f"existing.{_label(key)}: {kubes[key].server} is not the cluster in which this stack was made; "
+                    "destroy the stack with the old kubeconfig first, or forget it with `pulumi stack rm --force`"
+                )
+        if found:
+            return found
         try:
             return self._judge(kubes, inputs, old_inputs)
         except KubeError as error:
@@ -92,15 +100,6 @@ class Clusters(Gate):
         finally:
             for kube in kubes.values():
                 kube.close()
-
-    def changed(self, old_inputs: Properties, old_outputs: Properties, inputs: Properties) -> list[str]:
-        # The same kubeconfig may now lead to another cluster, such as one made anew at the same address.
-        moved = [
-            key
-            for key, output in ((CONTROL_PLANE, "control_plane_uid"), (WORKLOAD, "workload_uid"))
-            if self._uids.get(inputs[key], old_outputs.get(output)) != old_outputs.get(output)
-        ]
-        return sorted({*super().changed(old_inputs, old_outputs, inputs), *moved})
 
     def preview(self, inputs: Properties, old_outputs: Properties | None) -> dict[str, object]:
         if not known(inputs[CONTROL_PLANE], inputs[WORKLOAD]):

@@ -26,9 +26,9 @@ class Gate:
     # Inputs whose change means another resource: the new one is made, then the old one deleted.
     replaces: tuple[str, ...] = ()
 
-    def problems(self, inputs: Properties, old_inputs: Properties) -> list[str]:
-        """What is wrong, a sentence each; it fails the preview. old_inputs: empty before the first create; inputs may
-        hold UNKNOWN.
+    def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
+        """What is wrong, a sentence each; it fails the preview. inputs may hold UNKNOWN; the old ones are empty before
+        the first create.
         """
         return []
 

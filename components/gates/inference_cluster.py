@@ -11,7 +11,7 @@ from components.gates.events import recent
 from components.gates.gate import Gate, Properties
 from components.gates.kube import Kube, Manifest, path
 from components.gates.pods import explained
-from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
+from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
 from modelplane.readiness import cluster_missing
 
 API = "modelplane.ai/v1alpha1"
@@ -23,6 +23,9 @@ PARTS_SHOWN = 5
 class InferenceClusterReady(Gate):
     """Inputs: kubeconfig (control plane), name, spec (hash of what is waited for). Output: gateway_address, the
     workload's gateway.
+
+    On destroy it waits until no usage protects the cluster: Crossplane refuses its deletion while one does, and the
+    usage outlives the last replica until Modelplane looks again (facts §7).
     """
 
     outputs = ("gateway_address",)
@@ -30,6 +33,19 @@ class InferenceClusterReady(Gate):
     def create(self, inputs: Properties, run: Run) -> dict[str, object]:
         kube = Kube(inputs["kubeconfig"])
         return wait(f"InferenceCluster {inputs['name']}", lambda: probe(kube, inputs["name"]), run).outputs
+
+    def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
+        old = old_inputs.get("name")
+        if old in (None, inputs["name"]):
+            return []
+        return [
+            f"platform.clusterName: {inputs['name']}: the stack runs on InferenceCluster {old}; Modelplane moves no "
+            "replica to another; set it back, or destroy the stack first"
+        ]
+
+    def delete(self, properties: Properties, run: Run) -> None:
+        kube, name = Kube(properties["kubeconfig"]), properties["name"]
+        wait(f"the release of InferenceCluster {name}", forgiving(lambda: _probe_released(kube, name), run), run)
 
 
 def probe(kube: Kube, name: str) -> Outcome:
@@ -41,6 +57,23 @@ def probe(kube: Kube, name: str) -> Outcome:
     if not missing:
         return judge(cluster)
     return judge(cluster, list(_parts(kube, cluster)), recent(kube, "default", [name]))
+
+
+def _probe_released(kube: Kube, name: str) -> Outcome:
+    return judge_usages(kube.list(path("protection.crossplane.io/v1beta1", "clusterusages")), name)
+
+
+def judge_usages(usages: Iterable[Manifest], cluster: str) -> Outcome:
+    """Done when no ClusterUsage protects the InferenceCluster."""
+    left = []
+    for usage in usages:
+        of = usage.get("spec", {}).get("of") or {}
+        if of.get("kind") == "InferenceCluster" and (of.get("resourceRef") or {}).get("name") == cluster:
+            left.append(f"ClusterUsage {usage['metadata']['name']}: {usage['spec'].get('reason') or 'in use'}")
+    if not left:
+        return Done()
+    remedy = "`kubectl get modelreplicas -A` on the control plane shows what still runs there"
+    return Waiting(tuple(left), remedy=remedy)
 
 
 def judge(cluster: Manifest, parts: Iterable[Manifest] = (), events: Iterable[str] = ()) -> Outcome:

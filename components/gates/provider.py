@@ -79,7 +79,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     def Check(self, request: Any, context: Any) -> Any:
         try:
-            problems = self._gate(request.urn, context).problems(from_struct(request.news), from_struct(request.olds))
+            problems = self._gate(request.urn, context).problems(
+                from_struct(request.news), from_struct(request.olds), from_struct(request.old_outputs)
+            )
         except GateError as error:
             problems = [str(error)]
         except Exception:  # noqa: BLE001 - the engine must get an answer

@@ -7,14 +7,13 @@ modelplane issues 202 and 437).
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
 from components.gates.gate import Gate, Properties
-from components.gates.kube import Kube, KubeError, path
+from components.gates.kube import Kube, path
 from components.gates.pods import Workload, explained, judge_pods, look
-from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
+from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
 from modelplane.readiness import deployment_missing
 
 API = "modelplane.ai/v1alpha1"
@@ -53,7 +52,7 @@ class ReplicasGone(Gate):
         name = properties["name"]
         wait(
             f"the end of the replicas of {properties['namespace']}/{name}",
-            lambda: _probe_gone(control_plane, workload, properties["namespace"], name, run),
+            forgiving(lambda: _probe_gone(control_plane, workload, properties["namespace"], name), run),
             run,
         )
 
@@ -88,19 +87,9 @@ def judge(deployment: dict[str, Any], replicas: list[dict[str, Any]], workload: 
     return Waiting((*missing, *found.missing), found.events, found.cause, found.remedy)
 
 
-def _probe_gone(control_plane: Kube, workload: Kube, namespace: str, name: str, run: Run) -> Outcome:
-    try:
-        replicas = control_plane.list(
-            path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}"
-        )
-        pods = workload.list(path("v1", "pods", namespace=ENGINE_NAMESPACE), labels=SERVING_LABEL)
-    except KubeError as error:
-        # Pulumi's own switch for clusters that are gone for good: the Kubernetes provider obeys it too.
-        if not error.status and os.environ.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true":
-            run.warn(f"not waited for the replicas of {namespace}/{name}: {error}")
-            return Done()
-        remedy = "PULUMI_K8S_DELETE_UNREACHABLE=true forgets what a cluster holds that is gone for good"
-        return Waiting((str(error),), remedy=remedy)
+def _probe_gone(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Outcome:
+    replicas = control_plane.list(path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}")
+    pods = workload.list(path("v1", "pods", namespace=ENGINE_NAMESPACE), labels=SERVING_LABEL)
     # Names of replicas are the deployment's and five hexadecimal digits (facts §2.9).
     mine = re.compile(rf"{re.escape(name)}-[0-9a-f]{{5}}")
     left = [f"ModelReplica {replica['metadata']['name']}{_held(replica)}" for replica in replicas]

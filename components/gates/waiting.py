@@ -6,6 +6,7 @@ condition alone (facts: `Ready=True` of a ModelService or ModelDeployment says n
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -113,6 +114,23 @@ def wait(goal: str, probe: Probe, run: Run, *, poll: float = POLL_SECONDS) -> Do
             run.say(f"{line} ({now - start:.0f} s)")
             last_line, last_said = line, now
         run.sleep(min(poll, max(0.0, start + run.timeout - now)))
+
+
+def forgiving(probe: Probe, run: Run) -> Probe:
+    """A probe for destroy. Pulumi's own switch for clusters that are gone for good counts here too: nothing is left."""
+
+    def forgive() -> Outcome:
+        try:
+            return probe()
+        except KubeError as error:
+            if error.status:
+                raise
+            if os.environ.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true":
+                run.warn(f"not waited for what a lost cluster held: {error}")
+                return Done()
+            return Waiting((str(error),), remedy="PULUMI_K8S_DELETE_UNREACHABLE=true forgets what a lost cluster held")
+
+    return forgive
 
 
 def sentence(state: str, cause: str = "", remedy: str = "") -> str:
