@@ -99,7 +99,7 @@ def engine(
             _wait(found, process)
             yield found
         finally:
-            process.terminate()
+            process.kill()  # nothing of it outlives the test, and a graceful end takes longer than the test
 
 
 def _wait(found: Engine, process: subprocess.Popen[bytes]) -> None:
