@@ -29,9 +29,9 @@ def run_local(layout: Layout, say: Say) -> int:
         stack = Stack(layout, pulumi_home.environment(layout))
         try:
             stack.up()
+            local.show(stack, say)
         except StackError as failed:
             return failed.status
-        local.show(stack, say)
     return 0
 
 
@@ -103,9 +103,11 @@ def _start_parts(layout: Layout, say: Say, engine: str | None) -> list[str]:
 def _destroy(layout: Layout, say: Say) -> bool:
     """`pulumi destroy` of the stack, starting again what a crash has ended. False when that failed (state is kept)."""
     stack = Stack(layout, pulumi_home.environment(layout))
-    if not stack.exists or not stack.resources():
+    if not stack.exists:
         return True
     try:
+        if not stack.resources():
+            return True
         _up(layout, say, engine=None, only_clusters=False)
         stack.destroy()
     except (Problems, StackError) as failed:
