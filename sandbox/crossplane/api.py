@@ -63,7 +63,7 @@ class Api:
         return None if response.status_code == httpx.codes.NOT_FOUND else _checked(response)
 
     def all_true(self, kind: str, api_version: str, condition: str) -> bool:
-        """Whether there are objects of a cluster-scoped kind and each has the condition True, for its present generation."""
+        """Whether there are objects of a cluster-scoped kind and each has the condition True for its generation."""
         items = _checked(self._client.get(f"{_prefix(api_version)}/{_PLURALS[kind][0]}"))["items"]
         return bool(items) and all(_is_true(item, condition) for item in items)
 

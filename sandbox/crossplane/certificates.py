@@ -29,9 +29,9 @@ def write_secret(secret: Manifest, folder: Path) -> None:
 
 
 def ensure_server(authority: Manifest, folder: Path, name: str) -> bool:
-    """A server certificate for 127.0.0.1 in folder (ca.crt, tls.crt, tls.key). True when it was made: there was none of this authority.
+    """A server certificate for 127.0.0.1 in folder (ca.crt, tls.crt, tls.key), made unless there is one.
 
-    authority: Secret with tls.crt and tls.key.
+    authority: Secret with tls.crt and tls.key; a certificate of another one is replaced. True when it was made.
     """
     ca_pem = base64.b64decode(authority["data"]["tls.crt"])
     present = folder / "ca.crt"

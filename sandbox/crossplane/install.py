@@ -1,4 +1,6 @@
-"""Setting up Crossplane and Modelplane's kinds on a running control plane: all steps are repeatable, what is there is left alone."""
+"""Setting up Crossplane and Modelplane's kinds on a running control plane: all steps are repeatable, what is there is
+left alone.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from sandbox.crossplane.certificates import ensure_server, write_secret
 from sandbox.crossplane.process import CLIENT_SECRET, client_certificates, functions_certificates, webhook_certificates
 from sandbox.layout import Layout
 
-_CA_SECRET = "crossplane-root-ca"  # noqa: S105 (a name)
+_CA_SECRET = "crossplane-root-ca"
 # Fresh CRDs take a moment until they are served. Seconds.
 _SERVED_WITHIN = 30
 # core init takes 2 s; on a machine that builds something at the same time, many times that.
@@ -37,9 +39,9 @@ def ensure(layout: Layout) -> bool:
             done = _installed_digest(api) == wanted
             if not done:
                 _initialise(api, layout)
-            authority = _certificates(api, layout)
+            _certificates(api, layout)
             if not done:
-                _install(api, layout, authority, wanted)
+                _install(api, layout, wanted)
             return not done
     except ApiError as error:
         why, remedy = str(error), "`make down` and try again; the control plane's log says more"
@@ -63,7 +65,8 @@ def _installed_digest(api: Api) -> str | None:
         found = api.get("Configuration", "pkg.crossplane.io/v1", "modelplane")
     except ApiError:
         return None
-    return (found or {}).get("metadata", {}).get("annotations", {}).get(objects.DIGEST)
+    annotations: dict[str, str] = (found or {}).get("metadata", {}).get("annotations", {})
+    return annotations.get(objects.DIGEST)
 
 
 def _initialise(api: Api, layout: Layout) -> None:
@@ -103,18 +106,17 @@ def _init_failed(why: str) -> Finding:
     return Finding(Severity.ERROR, "crossplane core init", None, why, "run the same command again")
 
 
-def _certificates(api: Api, layout: Layout) -> Manifest:
-    """The files that the processes read. Returns the authority's Secret."""
+def _certificates(api: Api, layout: Layout) -> None:
+    """The files that the processes read."""
     authority, client = (api.get("Secret", "v1", name, objects.NAMESPACE) for name in (_CA_SECRET, CLIENT_SECRET))
     if authority is None or client is None:
         raise ApiError(f"Secrets {_CA_SECRET} and {CLIENT_SECRET} are not in {objects.NAMESPACE}")
     write_secret(client, client_certificates(layout))
     ensure_server(authority, functions_certificates(layout), "modelplane-functions")
     ensure_server(authority, webhook_certificates(layout), "crossplane-webhooks")
-    return authority
 
 
-def _install(api: Api, layout: Layout, authority: Manifest, digest: str) -> None:
+def _install(api: Api, layout: Layout, digest: str) -> None:
     for crd in _provider_crds(layout):
         api.apply(crd)
     _apply_when_served(api, [*objects.definitions(), *objects.compositions(), *objects.function()])

@@ -12,8 +12,8 @@ from sandbox.layout import LOOPBACK, Layout
 from sandbox.probes import http_ok, listens
 from sandbox.processes import Process
 
-CLIENT_SECRET = "crossplane-tls-client"  # noqa: S105 (a name)
-# Against drift only: objects whose state is waited for are watched. Each poll is two requests for each of some 30 objects.
+CLIENT_SECRET = "crossplane-tls-client"
+# Against drift only (objects whose state is waited for are watched): two requests for each of some 30 objects.
 _PROVIDER_POLL = "1m"
 # What composites of a settled system cost: each calls its function once in this time unless the function says sooner.
 _CROSSPLANE_POLL = "10s"

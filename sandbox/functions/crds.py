@@ -1,7 +1,8 @@
-"""Minimal CustomResourceDefinitions for what charts would have brought: shapes loose, defaults and status where readers rely on them.
+"""Minimal CustomResourceDefinitions for what charts would have brought: shapes loose, defaults and status where readers
+rely on them.
 
-Fields are not checked beyond their type, so a manifest that the real schema refuses may pass here. Defaults are those that the API
-server fills in with the real schema (seen in what Modelplane v0.3.1 composed).
+Fields are not checked beyond their type, so a manifest that the real schema refuses may pass here. Defaults are those
+that the API server fills in with the real schema (seen in what Modelplane v0.3.1 composed).
 """
 
 from __future__ import annotations
@@ -70,16 +71,20 @@ def inference_extension() -> dict[str, Manifest]:
 
 
 def from_charts() -> dict[str, Manifest]:
-    """CRDs that tell a reader which charts are installed, by name: Envoy Gateway, cert-manager, Prometheus operator."""
+    """CRDs that charts would bring, by name: those used here, and one by which readers tell that a chart is there."""
+    used = {f"{plural}.{GATEWAY_GROUP}" for plural in ("gatewayclasses", "gateways", "httproutes")}
     crds = [
         _crd("gateway.envoyproxy.io", "envoyproxies", "EnvoyProxy", "Namespaced", ("v1alpha1",), _open_object()),
         _crd("cert-manager.io", "certificates", "Certificate", "Namespaced", ("v1",), _open_object()),
         _crd("monitoring.coreos.com", "podmonitors", "PodMonitor", "Namespaced", ("v1",), _open_object()),
     ]
-    return {crd["metadata"]["name"]: crd for crd in crds}
+    return {
+        **{name: crd for name, crd in gateway_api().items() if name in used},
+        **{c["metadata"]["name"]: c for c in crds},
+    }
 
 
-def _crd(group: str, plural: str, kind: str, scope: str, versions: tuple[str, ...], schema: Schema) -> Manifest:
+def _crd(group: str, plural: str, kind: str, scope: str, versions: tuple[str, ...], schema: Schema) -> Manifest:  # noqa: PLR0917
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -20,7 +20,7 @@ def device_class() -> Manifest:
 
 
 def resource_slice(node: str) -> Manifest:
-    """One pool, named after its node, with one L4. The uuid, versions and PCI address are made up, in the real formats."""
+    """One pool, named after its node, with one L4. Uuid, versions and PCI address are made up, in the real formats."""
     attributes = {
         "type": {"string": "gpu"},
         "uuid": {"string": "GPU-5a6b0c1d-2e3f-4a5b-8c6d-7e8f9a0b1c2d"},

@@ -7,5 +7,5 @@ from sandbox.functions.model import Desired, Observed, Settings
 
 def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001 (one signature for all kinds)
     desired = Desired(composite_ready=True)
-    desired.condition("Accepted", True, "Available")
+    desired.holds("Accepted", "Available")
     return desired

@@ -1,4 +1,5 @@
-"""InferenceCluster with source Existing: a provider config and a ServingStack on the cluster that a kubeconfig Secret names.
+"""InferenceCluster with source Existing: a provider config and a ServingStack on the cluster that a kubeconfig Secret
+names.
 
 Its capacity is what its node pools declare (`nodes` is never counted on the real cluster). Provisioned sources stay at
 ClusterReady=False: the sandbox has no clouds.
@@ -22,9 +23,7 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
     if classes is None:
         return desired
     if dig(observed.spec, "cluster", "source") != "Existing":
-        desired.condition(
-            "ClusterReady", False, "Provisioning", "the sandbox has no clouds: only source Existing is played"
-        )
+        desired.lacks("ClusterReady", "Provisioning", "the sandbox has no clouds: only source Existing is played")
         desired.composite_ready = False
         return desired
 
@@ -47,7 +46,7 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
     address = dig(observed.resources.get(STACK), "status", "gateway", "address")
     if address:
         desired.status["gateway"] = {"address": address}
-    desired.condition("ClusterReady", True, "ClusterRunning")
+    desired.holds("ClusterReady", "ClusterRunning")
     desired.condition("BackendReady", stack_ready, "BackendHealthy" if stack_ready else "Installing")
     return desired
 
@@ -80,7 +79,7 @@ def _classes(observed: Observed, desired: Desired) -> dict[str, Manifest] | None
     missing = [name for name in names if name not in found]
     if not missing:
         return found
-    desired.condition("ClusterReady", False, "WaitingForClasses", f"Waiting for InferenceClasses: {', '.join(missing)}")
+    desired.lacks("ClusterReady", "WaitingForClasses", f"Waiting for InferenceClasses: {', '.join(missing)}")
     return None
 
 
@@ -89,7 +88,7 @@ def _serving_stack(cluster: str, credentials: Manifest) -> Manifest:
         "apiVersion": f"infrastructure.{API_VERSION}",
         "kind": "ServingStack",
         "metadata": {"name": serving_stack_name(cluster), "namespace": SYSTEM_NAMESPACE},
-        # nvidiaDriverRoot is not set for Existing clusters: whoever needs another root patches it under an own field manager.
+        # No nvidiaDriverRoot for Existing clusters: whoever needs another patches it under an own field manager.
         "spec": {"secrets": [{"type": "Kubeconfig", "name": credentials["name"], "key": credentials["key"]}]},
     }
 

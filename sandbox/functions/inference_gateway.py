@@ -1,7 +1,7 @@
 """InferenceGateway: the Gateway API on the control plane, Traefik's GatewayClass and the Gateway `modelplane`.
 
-Traefik itself, its Helm release and MetalLB are left out: the sandbox's gateway process plays the controller and sets statuses and the
-address.
+Traefik itself, its Helm release and MetalLB are left out: the sandbox's gateway process plays the controller and sets
+statuses and the address.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a composition function sees and what it answers, as plain values.
 
-Each kind's module has ``compose(observed, settings) -> Desired``: no clock, no network, no state. ``server`` translates from and to
-Crossplane's gRPC messages. A function is called again until what it requires no longer changes, so it may be called before what it
-requires was fetched: ``Observed.required`` is then empty.
+Each kind's module has ``compose(observed, settings) -> Desired``: no clock, no network, no state. ``server`` translates
+from and to Crossplane's gRPC messages. A function is called again until what it requires no longer changes, so it may
+be called before what it requires was fetched: ``Observed.required`` is then empty.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Observed:
 class Desired:
     """A function's answer.
 
-    resources: composed resources by name; ready: names of those that are; status: the composite's status without conditions;
-    composite_ready: None leaves it to Crossplane, for which a composite is ready when all that it composes is, also when that is
-    nothing; warnings: events on the composite; ttl: seconds until the function is called again without any change.
+    resources: composed resources by name; ready: names of those that are; status: the composite's, without conditions;
+    composite_ready: None leaves it to Crossplane, for which a composite is ready when all that it composes is, even if
+    that is nothing; warnings: events on the composite; ttl: seconds until the function is called again anyway.
     """
 
     resources: dict[str, Manifest] = field(default_factory=dict)
@@ -104,6 +104,12 @@ class Desired:
 
     def condition(self, type_: str, status: bool, reason: str, message: str = "") -> None:  # noqa: FBT001
         self.conditions.append(Condition(type_, status, reason, message))
+
+    def holds(self, type_: str, reason: str, message: str = "") -> None:
+        self.condition(type_, status=True, reason=reason, message=message)
+
+    def lacks(self, type_: str, reason: str, message: str = "") -> None:
+        self.condition(type_, status=False, reason=reason, message=message)
 
 
 def is_true(manifest: Manifest | None, condition: str) -> bool:

@@ -1,7 +1,8 @@
 """ModelDeployment: replicas on clusters with room for them, and an endpoint for each replica that is Ready.
 
-Kept from Modelplane, since the stack has to live with it: with no matching cluster nothing is composed, which Crossplane calls
-Ready=True; a partial placement says ReplicasScheduled=True; endpoints come and go with their replica's readiness.
+Kept from Modelplane, since the stack has to live with it: with no matching cluster nothing is composed, which
+Crossplane calls Ready=True; a partial placement says ReplicasScheduled=True; endpoints come and go with their replica's
+readiness.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
     desired.requires["all-replicas"] = Selector(REPLICA)
     clusters = list(observed.required.get("clusters", ()))
     if not clusters:
-        desired.condition("ReplicasScheduled", False, "NoClusters")
+        desired.lacks("ReplicasScheduled", "NoClusters")
         desired.warnings.append("No InferenceClusters found")
         return desired
 
@@ -31,7 +32,7 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
         placements = place(template["spec"], wanted, clusters, own, _others(observed))
     except InvalidSelectorError as error:
         message = f"Invalid nodeSelector CEL expression: {error}"
-        desired.condition("ReplicasScheduled", False, "InvalidNodeSelector", message)
+        desired.lacks("ReplicasScheduled", "InvalidNodeSelector", message)
         desired.warnings.append(message)
         desired.composite_ready = False
         return desired
@@ -91,14 +92,14 @@ def _say_what_is_placed(
     desired.status = {"replicas": {"total": placed, "ready": ready}}
     if not placed:
         message = f"0 of {wanted} replicas scheduled (checked {clusters} clusters)"
-        desired.condition("ReplicasScheduled", False, "InsufficientCapacity", message)
-        desired.condition("ReplicasReady", False, "NoReplicasScheduled")
+        desired.lacks("ReplicasScheduled", "InsufficientCapacity", message)
+        desired.lacks("ReplicasReady", "NoReplicasScheduled")
         desired.composite_ready = False
         return
     if any(key in observed.resources for key in keys):
-        desired.condition("ReplicasScheduled", True, "ReplicasCreated", f"Scheduled {placed} of {wanted} replicas")
+        desired.holds("ReplicasScheduled", "ReplicasCreated", f"Scheduled {placed} of {wanted} replicas")
     else:
-        desired.condition("ReplicasScheduled", False, "Scheduling")
+        desired.lacks("ReplicasScheduled", "Scheduling")
     all_ready = ready == placed
     reason = "AllReplicasReady" if all_ready else "ModelStarting"
     desired.condition("ReplicasReady", all_ready, reason, f"{ready} of {placed} ready")

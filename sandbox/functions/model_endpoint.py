@@ -1,4 +1,6 @@
-"""ModelEndpoint: a Service without selector and an EndpointSlice, so that a route on the control plane can name a URL's host."""
+"""ModelEndpoint: a Service without selector and an EndpointSlice, so that a route on the control plane can name a URL's
+host.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
     desired = Desired(ttl=30.0)
     target = _target(str(observed.spec["url"]))
     if target is None:
-        desired.condition("RoutingReady", False, "InvalidURL")
+        desired.lacks("RoutingReady", "InvalidURL")
         desired.composite_ready = False
         return desired
     host, port = target
@@ -23,11 +25,11 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
     # The Service's name is generated, so the slice that belongs to it waits until it exists.
     backend = dig(observed.resources.get(SERVICE), "metadata", "name")
     if not backend:
-        desired.condition("RoutingReady", False, "WaitingForBackend")
+        desired.lacks("RoutingReady", "WaitingForBackend")
         return desired
     desired.add(SLICE, _slice(observed.namespace, backend, host, port), ready=SLICE in observed.resources)
     desired.status = {"routing": {"backendName": backend}}
-    desired.condition("RoutingReady", True, "BackendConfigured")
+    desired.holds("RoutingReady", "BackendConfigured")
     return desired
 
 

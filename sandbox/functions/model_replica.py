@@ -1,7 +1,8 @@
-"""ModelReplica: an engine's Deployment and device claim on one cluster, and the route, pool and endpoint picker in front of it.
+"""ModelReplica: an engine's Deployment and device claim on one cluster, and the route, pool and endpoint picker in
+front of it.
 
-Ready follows the engine's Deployment alone: a picker that never starts does not hold it back. No cause of a Pending or crashing pod is
-passed on (ModelReady stays False/ModelStarting).
+Ready follows the engine's Deployment alone: a picker that never starts does not hold it back. No cause of a Pending or
+crashing pod is passed on (ModelReady stays False/ModelStarting).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
     provider_config = dig(observed.required_one("cluster"), "status", "providerConfigRef", "name")
     if not provider_config or not _supported(observed):
         message = UNSUPPORTED if provider_config else ""
-        desired.condition("ModelAccepted", False, "WaitingForCluster", message)
-        desired.condition("ModelReady", False, "WaitingForModel", message)
+        desired.lacks("ModelAccepted", "WaitingForCluster", message)
+        desired.lacks("ModelReady", "WaitingForModel", message)
         # With nothing composed Crossplane would call the replica ready; Modelplane has that trap only for a moment.
         desired.composite_ready = False
         return desired

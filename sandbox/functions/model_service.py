@@ -1,7 +1,7 @@
 """ModelService: one HTTPRoute on the control-plane gateway to the endpoints that its selectors match.
 
-Two of Modelplane's traps are kept: with no endpoint it composes nothing, which Crossplane calls Ready=True; and the address is
-published before anything serves.
+Two of Modelplane's traps are kept: with no endpoint it composes nothing, which Crossplane calls Ready=True; and the
+address is published before anything serves.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def compose(observed: Observed, settings: Settings) -> Desired:
     desired.requires["inference-gateway"] = Selector("InferenceGateway", name="default")
     endpoints = _endpoints(observed, desired)
     if not endpoints:
-        desired.condition("EndpointsResolved", False, "NoEndpoints", NO_ENDPOINTS)
+        desired.lacks("EndpointsResolved", "NoEndpoints", NO_ENDPOINTS)
         desired.warnings.append(NO_ENDPOINTS)
         return desired
 
     routed = [(endpoint, weight) for endpoint, weight in endpoints if dig(endpoint, "status", "routing", "backendName")]
     waiting = len(endpoints) - len(routed)
     message = f"Matched {len(endpoints)} endpoint(s)" + (f"; {waiting} waiting for Backend" if waiting else "")
-    desired.condition("EndpointsResolved", True, "Resolved", message)
+    desired.holds("EndpointsResolved", "Resolved", message)
 
     address = dig(observed.required_one("inference-gateway"), "status", "address")
     if address:

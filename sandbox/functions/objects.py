@@ -22,7 +22,7 @@ def remote(
     labels: dict[str, str] | None = None,
     metadata: Manifest | None = None,
 ) -> Manifest:
-    """An Object that keeps `manifest` on the workload cluster. ready_when: CEL query; None: ready as soon as it was created."""
+    """An Object that keeps `manifest` on the workload cluster. ready_when: CEL query; None: ready once created."""
     readiness: Manifest = {"policy": "SuccessfulCreate"}
     if ready_when is not None:
         readiness = {"policy": "DeriveFromCelQuery", "celQuery": ready_when}

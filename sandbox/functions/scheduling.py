@@ -1,7 +1,7 @@
 """Where replicas go: Modelplane's placement, as a pure function of what clusters declare and what replicas hold.
 
-Capacity is whole nodes that a cluster declares; nothing is seen of the real cluster. A placed replica is never moved to improve the
-placement. One engine lands on one node pool.
+Capacity is whole nodes that a cluster declares; nothing is seen of the real cluster. A placed replica is never moved to
+improve the placement. One engine lands on one node pool.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class InvalidSelectorError(ValueError):
 
 @dataclass(frozen=True)
 class Placement:
-    """One replica: its cluster, its index there, the cluster's gateway address (None: unknown), its engines with pool and devices."""
+    """One replica: its cluster, its index there, the cluster's gateway address, its engines with pool and devices."""
 
     cluster: str
     index: int
@@ -60,13 +60,13 @@ def place(
 
 
 def _stays(replica: Manifest, clusters: dict[str, Manifest], tolerations: list[Manifest]) -> bool:
-    """A replica stays where it is until its cluster goes or evicts it; a cluster that is not Ready keeps its replicas."""
+    """A replica stays until its cluster goes or evicts it; a cluster that is not Ready keeps its replicas."""
     cluster = clusters.get(replica["spec"]["clusterName"])
     return cluster is not None and not _repelled(cluster, tolerations, {"NoExecute"})
 
 
 def _keep(spec: Manifest, replica: Manifest, clusters: dict[str, Manifest]) -> Placement:
-    """The replica where it is, with the engines of today: pools and claims as they were, the rest as the deployment says."""
+    """The replica where it is, with the engines of today; its pools stay."""
     name = replica["spec"]["clusterName"]
     engines = []
     before = {engine["name"]: engine for engine in replica["spec"]["engines"]}
@@ -128,7 +128,7 @@ def _fit(engines: list[Manifest], name: str, cluster: Manifest, used: Usage) -> 
 
 
 def _resolve(engine: Manifest, pool: Manifest) -> Manifest | None:
-    """The engine with every member pinned to the pool and its device requests resolved, or None where a device does not match."""
+    """The engine pinned to the pool, with its device requests resolved; None when the pool has no such devices."""
     members = []
     claimed = False
     for member in engine["members"]:
@@ -144,7 +144,7 @@ def _resolve(engine: Manifest, pool: Manifest) -> Manifest | None:
 
 
 def _match(requests: list[Manifest], devices: list[Manifest]) -> list[Manifest] | None:
-    """Greedy: each request takes the first device with enough left that every selector accepts. Only DRA devices are claimed."""
+    """Greedy: a request takes the first device with enough left that all selectors accept; DRA devices are claimed."""
     left = {device["name"]: device.get("count", 1) for device in devices}
     claims: list[Manifest] = []
     for request in requests:

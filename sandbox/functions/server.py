@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped, unused-ignore]
 from crossplane.function import resource, response, runtime
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
-from google.protobuf import struct_pb2
+from google.protobuf import struct_pb2  # type: ignore[import-untyped, unused-ignore]
 
 from sandbox.functions import (
     inference_class,
@@ -47,7 +47,7 @@ COMPOSE: Mapping[str, Compose] = MappingProxyType(
 
 
 def run(request: fnv1.RunFunctionRequest, settings: Settings) -> fnv1.RunFunctionResponse:
-    """Answer one request. A kind that no function knows, or a function that fails, is a fatal result: the composite says why."""
+    """Answer one request. An unknown kind or a function that fails is a fatal result: the composite says why."""
     composite = _manifest(request.observed.composite.resource)
     kind = composite.get("kind", "")
     if kind not in COMPOSE:
@@ -134,15 +134,20 @@ class Runner(grpcv1.FunctionRunnerServiceServicer):
         self._settings = settings
 
     async def RunFunction(  # noqa: N802 (gRPC's name)
-        self, request: fnv1.RunFunctionRequest, context: grpc.aio.ServicerContext
+        self,
+        request: fnv1.RunFunctionRequest,
+        context: grpc.aio.ServicerContext,  # noqa: ARG002 (gRPC's signature)
     ) -> fnv1.RunFunctionResponse:
         return run(request, self._settings)
 
 
 async def serve(address: str, certificates: Path, settings: Settings) -> None:
-    """Serve on address (host:port) with mutual TLS until SIGTERM or SIGINT. certificates: folder with tls.crt, tls.key, ca.crt."""
+    """Serve on address (host:port) with mutual TLS until SIGTERM or SIGINT.
+
+    certificates: folder with tls.crt, tls.key and ca.crt.
+    """
     server = grpc.aio.server()
-    grpcv1.add_FunctionRunnerServiceServicer_to_server(Runner(settings), server)
+    grpcv1.add_FunctionRunnerServiceServicer_to_server(Runner(settings), server)  # type: ignore[no-untyped-call]
     server.add_secure_port(address, runtime.load_credentials(str(certificates)))
     await server.start()
     stopped = asyncio.Event()

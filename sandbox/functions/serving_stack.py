@@ -1,8 +1,9 @@
 """ServingStack: what serving needs on a workload cluster, through provider-kubernetes.
 
-Modelplane installs eight Helm charts. Here Objects bring what later parts of this stack meet of them: CRDs, namespaces and what the
-NVIDIA DRA driver publishes, a DeviceClass and a ResourceSlice with one L4. As with the real driver, whether a slice appears has no part
-in the stack's readiness, and none appears when `nvidiaDriverRoot` is not where the node has its driver.
+Modelplane installs eight Helm charts. Here Objects bring what later parts of this stack meet of them: CRDs, namespaces
+and what the NVIDIA DRA driver publishes, a DeviceClass and a ResourceSlice with one L4. As with the real driver,
+whether a slice appears has no part in the stack's readiness, and none appears when `nvidiaDriverRoot` is not where the
+node has its driver.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SLICE = f"{CHART}resource-slice"
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:
-    desired = Desired(ttl=2.0)
+    desired = Desired(ttl=10.0)
     name = stack_provider_config_name(observed.name)
     kubeconfig = next(secret for secret in observed.spec["secrets"] if secret["type"] == "Kubeconfig")
     secret = {"namespace": observed.namespace, "name": kubeconfig["name"], "key": kubeconfig["key"]}
@@ -32,16 +33,14 @@ def compose(observed: Observed, settings: Settings) -> Desired:
 
     objects = {**_gateway_objects(), **_inference_extension(), **_chart_objects(observed, settings)}
     for key, (manifest, ready_when) in objects.items():
+        if _too_early(key, observed):
+            continue
         labels = {CONSUMER: key}
         if key in ("gateway", "gateway-class", "gateway-proxy"):
             labels[RESOURCE] = key
         wrapped = remote(manifest, name, provider_config_kind="ProviderConfig", ready_when=ready_when, labels=labels)
         desired.add(key, wrapped, ready=key == SLICE or observed.is_true(key))
-        by = object_with(CONSUMER, key)
-        of = {"apiVersion": OBJECT_API, "kind": "ProviderConfig", "resourceRef": {"name": name}}
-        desired.add(f"usage-pc-{key}", usage(of, by), ready=True)
-    for key, of_label, by_label in _ORDER:
-        desired.add(f"usage-{key}", usage(object_with(*of_label), object_with(*by_label)), ready=True)
+    _add_usages(desired, observed, name)
 
     gateway = dig(observed.resources.get("gateway"), "status", "atProvider", "manifest", "status", "addresses")
     if gateway:
@@ -49,21 +48,47 @@ def compose(observed: Observed, settings: Settings) -> Desired:
     return desired
 
 
-def crd_key(name: str) -> str:
+def _too_early(key: str, observed: Observed) -> bool:
+    """Whether an Object would only fail now and then wait for its next try."""
+    if key in observed.resources:
+        return False
+    return PROVIDER_CONFIG not in observed.resources or not all(observed.is_true(need) for need in _NEEDS.get(key, ()))
+
+
+def _add_usages(desired: Desired, observed: Observed, provider_config_name: str) -> None:
+    """Usages of what exists: a Usage that finds neither side tries again with growing pauses."""
+    of = {"apiVersion": OBJECT_API, "kind": "ProviderConfig", "resourceRef": {"name": provider_config_name}}
+    for key, manifest in list(desired.resources.items()):
+        if manifest["kind"] == "Object" and key in observed.resources:
+            desired.add(f"usage-pc-{key}", usage(of, object_with(CONSUMER, key)), ready=True)
+    for key, (used, of_label), (user, by_label) in _ORDER:
+        if used in observed.resources and user in observed.resources:
+            order = usage(object_with(of_label, used), object_with(by_label, user))
+            desired.add(f"usage-{key}", order, ready=True)
+
+
+def _crd_key(name: str) -> str:
     return f"{CHART}crd-{name}"
 
 
-# What is deleted after what: (key, what stays, until what is gone). The last three stand for the order of the charts.
+_CLASSES = _crd_key(f"gatewayclasses.{crds.GATEWAY_GROUP}")
+_GATEWAYS = _crd_key(f"gateways.{crds.GATEWAY_GROUP}")
+_PROXIES = _crd_key("envoyproxies.gateway.envoyproxy.io")
+_DRA_NAMESPACE_KEY = f"{CHART}namespace-dra-driver"
+# What has to be there before it: on a real cluster the charts race, and Objects fail until they have won.
+_NEEDS = {
+    "gateway-class": (_CLASSES,),
+    "gateway-proxy": (_PROXIES, "gateway-namespace"),
+    "gateway": (_GATEWAYS, "gateway-namespace"),
+    "dra-driver-critical-pods-quota": (_DRA_NAMESPACE_KEY,),
+}
+# What is deleted after what: (name, (what stays, its label), (until this is gone, its label)). The last three stand for
+# the order of the charts.
 _ORDER = (
-    ("gateway-class-by-gateway", (RESOURCE, "gateway-class"), (RESOURCE, "gateway")),
-    *(
-        (f"{CHART}{plural}-by-{key}", (CONSUMER, f"{CHART}crd-{plural}.{group}"), (RESOURCE, key))
-        for plural, group, key in (
-            ("gatewayclasses", crds.GATEWAY_GROUP, "gateway-class"),
-            ("gateways", crds.GATEWAY_GROUP, "gateway"),
-            ("envoyproxies", "gateway.envoyproxy.io", "gateway-proxy"),
-        )
-    ),
+    ("gateway-class-by-gateway", ("gateway-class", RESOURCE), ("gateway", RESOURCE)),
+    (f"{_CLASSES}-by-gateway-class", (_CLASSES, CONSUMER), ("gateway-class", RESOURCE)),
+    (f"{_GATEWAYS}-by-gateway", (_GATEWAYS, CONSUMER), ("gateway", RESOURCE)),
+    (f"{_PROXIES}-by-gateway-proxy", (_PROXIES, CONSUMER), ("gateway-proxy", RESOURCE)),
 )
 
 
@@ -110,9 +135,9 @@ def _inference_extension() -> dict[str, tuple[Manifest, str | None]]:
 
 def _chart_objects(observed: Observed, settings: Settings) -> dict[str, tuple[Manifest, str | None]]:
     objects: dict[str, tuple[Manifest, str | None]] = {
-        crd_key(name): (crd, None) for name, crd in {**crds.gateway_api(), **crds.from_charts()}.items()
+        _crd_key(name): (crd, None) for name, crd in crds.from_charts().items()
     }
-    objects[f"{CHART}namespace-dra-driver"] = (_namespace(DRA_NAMESPACE), None)
+    objects[_DRA_NAMESPACE_KEY] = (_namespace(DRA_NAMESPACE), None)
     objects[f"{CHART}device-class"] = (device_class(), None)
     if observed.spec.get("nvidiaDriverRoot", "/") == settings.driver_root:
         objects[SLICE] = (resource_slice(settings.gpu_node), None)

@@ -82,7 +82,7 @@ def _pod_spec(member: Manifest, claim: str | None) -> Manifest:
             "periodSeconds": 10,
             "timeoutSeconds": 5,
         },
-        "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],  # noqa: S108 (where the engine's processes share memory)
+        "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],
     }
     spec: Manifest = {
         "containers": [container],
