@@ -70,6 +70,7 @@ def _up(layout: Layout, say: Say, *, engine: str | None, only_clusters: bool) ->
     begun = time.monotonic()
     state.need_space(layout.home, state.UP_NEEDS_BYTES, "a sandbox")
     state.prepare(layout)
+    supervisor.check_ports(layout)
     state.write(layout.ports_file, json.dumps(layout.ports, indent=1))
     binaries.ensure(layout, say, binaries.CLUSTER_TOOLS if only_clusters else None)
     started = _start_clusters(layout, say)

@@ -11,6 +11,8 @@ from pathlib import Path
 _PROC = Path("/proc")
 # State column of /proc/net/tcp: TCP_LISTEN (include/net/tcp_states.h).
 _LISTEN = "0A"
+# A command line of a terminal is recognised by its start.
+_COMMAND_LIMIT = 80
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class PortHolder:
     def __str__(self) -> str:
         if self.pid is None:
             return "a process of another user"
-        return f"process {self.pid} ({self.command or 'command not readable'})"
+        shown = self.command if len(self.command) <= _COMMAND_LIMIT else self.command[: _COMMAND_LIMIT - 1] + "…"
+        return f"process {self.pid} ({shown or 'command not readable'})"
 
 
 def port_holder(port: int) -> PortHolder | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.findings import Finding, Problems, Severity
 from sandbox import procfs
 from sandbox.layout import LOOPBACK, Layout
 from sandbox.processes import (
+    MARK_HOME,
     Process,
     Record,
     end_marked,
@@ -42,7 +44,7 @@ def up(layout: Layout, processes: Sequence[Process], say: Say) -> list[str]:
     stop(layout, changed)
     kept -= {record.name for record in changed}
     to_start = [process for process in processes if process.name not in kept]
-    _check_ports(to_start, records(layout))
+    _check_ports(layout, {port: process.name for process in to_start for port in process.ports}, ours_too=True)
     running = {name: known[name] for name in kept}
     _start_in_order(layout, processes, running)
     return [process.name for process in to_start]
@@ -98,27 +100,37 @@ def _end_orphans(layout: Layout, say: Say) -> None:
         end_marked(orphans)
 
 
-def _check_ports(processes: Iterable[Process], known: dict[str, Record]) -> None:
-    findings = []
-    for process in processes:
-        for port in process.ports:
-            if _free(port):
-                continue
-            holder = procfs.port_holder(port)
-            path = f"port {LOOPBACK}:{port} (for {process.name})"
-            ours = [record.name for record in known.values() if holder and record.running and record.pid == holder.pid]
-            if ours:
-                why, remedy = f"held by {ours[0]} of this sandbox", "run `make down` first"
-            elif holder and holder.pid:
-                why, remedy = (
-                    f"held by {holder}",
-                    f"end it (kill {holder.pid}), or set SANDBOX_PORT_BASE",
-                )
-            else:
-                why, remedy = "held by a process of another user", "set SANDBOX_PORT_BASE to the first of a free range"
-            findings.append(Finding(Severity.ERROR, path, None, why, remedy))
+def check_ports(layout: Layout) -> None:
+    """Problems, one line for each holder, when a port of the layout is taken by anything but this sandbox."""
+    _check_ports(layout, {port: name for name, port in layout.ports.items()}, ours_too=False)
+
+
+def _check_ports(layout: Layout, ports: Mapping[int, str], *, ours_too: bool) -> None:
+    """ports: what each is for. ours_too: also what a process of this sandbox holds, which then is the wrong one."""
+    names = {record.pid: record.name for record in records(layout).values() if record.running}
+    findings: dict[str, Finding] = {}
+    for port in [port for port in ports if not _free(port)]:
+        path = f"port {LOOPBACK}:{port} (for {ports[port]})"
+        holder = procfs.port_holder(port)
+        if holder is None or holder.pid is None:
+            why, remedy = "held by a process of another user", "set SANDBOX_PORT_BASE to the first of a free range"
+            findings[path] = Finding(Severity.ERROR, path, None, why, remedy)
+            continue
+        home = procfs.environ(holder.pid).get(MARK_HOME)
+        if home == str(layout.home):
+            if ours_too:
+                why = f"held by {names.get(holder.pid, holder)} of this sandbox"
+                findings[path] = Finding(Severity.ERROR, path, None, why, "run `python -m sandbox down` first")
+        elif home:
+            # One line for all of its ports: two checkouts with the same port range.
+            why, remedy = f"held by another sandbox, {home}", "set SANDBOX_PORT_BASE to the first of a free range"
+            remedy = f"end that one (SANDBOX_HOME={home} {sys.executable} -m sandbox down), or {remedy}"
+            findings.setdefault(home, Finding(Severity.ERROR, path, None, why, remedy))
+        else:
+            remedy = f"end it (kill {holder.pid}), or set SANDBOX_PORT_BASE to the first of a free range"
+            findings[path] = Finding(Severity.ERROR, path, None, f"held by {holder}", remedy)
     if findings:
-        raise Problems(findings)
+        raise Problems(findings.values())
 
 
 def _free(port: int) -> bool:

@@ -127,27 +127,6 @@ def test_a_reused_pid_is_neither_taken_for_ours_nor_killed(layout: Layout, field
         stranger.wait()
 
 
-def test_a_taken_port_is_one_line_with_port_holder_and_remedy_and_nothing_is_started(layout: Layout) -> None:
-    port = layout.port_base + 1
-    with socket.create_server(("127.0.0.1", port)), pytest.raises(Problems) as raised:
-        supervisor.up(layout, [Process("first", SLEEP), Process("etcd", SLEEP, ports=(port,))], quiet)
-    line = str(raised.value)
-    assert line.startswith(f"error: port 127.0.0.1:{port} (for etcd): held by process {os.getpid()} (")
-    assert line.endswith(f"; end it (kill {os.getpid()}), or set SANDBOX_PORT_BASE")
-    assert "\n" not in line
-    assert records(layout) == {}
-
-
-def test_a_port_in_time_wait_does_not_count_as_taken(layout: Layout) -> None:
-    port = layout.port_base
-    with socket.create_server(("127.0.0.1", port)) as server:
-        client = socket.create_connection(("127.0.0.1", port))
-        accepted, _ = server.accept()
-        accepted.close()  # the server's side closes first and keeps the port in TIME_WAIT
-        client.close()
-    assert supervisor.up(layout, [Process("a", SLEEP, ports=(port,))], quiet) == ["a"]
-
-
 def test_a_process_that_ends_at_its_start_is_one_line_with_its_last_words(layout: Layout) -> None:
     process = Process(
         "bad", ("/bin/sh", "-c", "echo loading; echo cannot open database >&2; exit 3"), ready=lambda: False
