@@ -11,7 +11,8 @@ from sandbox.engines.fake.counters import Counters
 from sandbox.engines.fake.http import CutError, Request, Response
 from sandbox.engines.fake.page import CONTENT_TYPE, page
 from sandbox.engines.fake.plan import Plan
-from sandbox.engines.fake.requests import Ask, RefusedError, read_ask
+from sandbox.engines.fake.refused import RefusedError, check_media_type, read_object
+from sandbox.engines.fake.requests import Ask, read_ask
 from sandbox.engines.fake.responses import KEEP_ALIVE, Answer
 from sandbox.engines.fake.tokens import Tokenizer
 
@@ -56,6 +57,8 @@ class Api:
         if request.method not in (*methods, "HEAD"):
             return Response.of({"detail": "Method Not Allowed"}, 405)
         try:
+            if request.method == "POST" and request.path != "/ping":
+                check_media_type(request.headers.get("content-type", ""))
             return await self._route(request.path)(request)
         except RefusedError as refused:
             return Response.of(refused.body, refused.status)
@@ -98,7 +101,7 @@ class Api:
         return Response.of({"object": "list", "data": data})
 
     async def _tokenize(self, request: Request) -> Response:
-        given = _object(request.body)
+        given = read_object(request.body)
         prompt = given.get("prompt")
         if not isinstance(prompt, str):
             # The same text as a completion would see.
@@ -111,7 +114,7 @@ class Api:
         return Response.of({**count, "tokens": tokens, "token_strs": pieces})
 
     async def _detokenize(self, request: Request) -> Response:
-        tokens = _object(request.body).get("tokens")
+        tokens = read_object(request.body).get("tokens")
         try:
             return Response.of({"prompt": self._tokenizer.decode(tokens if isinstance(tokens, list) else [])})
         except KeyError as error:
@@ -150,11 +153,3 @@ class Api:
                 raise CutError
         for event in answer.closing():
             yield event
-
-
-def _object(body: bytes) -> dict[str, object]:
-    try:
-        value = json.loads(body)
-    except ValueError as error:
-        raise RefusedError(400, f"JSON decode error: {error}") from error
-    return value if isinstance(value, dict) else {}

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sandbox.engines.fake import answers
 from sandbox.engines.fake.core import Work
 from sandbox.engines.fake.plan import Plan
+from sandbox.engines.fake.refused import RefusedError, check_sampling, invalid, parameter, read_object, token_limit
 from sandbox.engines.fake.tokens import END, Tokenizer
 
-# max_tokens of /v1/completions when a request has none.
-_COMPLETION_TOKENS = 16
 _THINKING_WORDS = 24
-# Below this vLLM takes min_p for absent.
-_MIN_P = 1e-5
-
-
-class RefusedError(Exception):
-    """An error response: status and message, the type as vLLM names it."""
-
-    def __init__(self, status: int, message: str, kind: str = "BadRequestError", param: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = {"error": {"message": message, "type": kind, "param": param, "code": status}}
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One completion to give. work: for the core; thinking: that many first tokens of the answer are thinking."""
+    """One completion to give.
+
+    work: for the core; thinking: that many first tokens of the answer are thinking; stopped_by: the stop string at
+    which the answer ends.
+    """
 
     chat: bool
     stream: bool
@@ -40,37 +31,30 @@ class Ask:
     include_usage: bool = False
     continuous_usage: bool = False
     return_token_ids: bool = False
+    stopped_by: str | None = None
 
 
 def read_ask(path: str, body: bytes, plan: Plan, tokenizer: Tokenizer) -> Ask:
     """A completion request. RefusedError as vLLM would refuse it."""
-    try:
-        given = json.loads(body)
-    except ValueError as error:
-        raise RefusedError(
-            400, f"[{{'type': 'json_invalid', 'loc': ('body', 0), 'msg': 'JSON decode error: {error}'}}]"
-        ) from error
-    if not isinstance(given, dict):
-        raise RefusedError(
-            400, "[{'type': 'model_attributes_type', 'loc': ('body',), 'msg': 'Input should be a valid dictionary'}]"
-        )
+    given = read_object(body)
     chat = path.endswith("/chat/completions")
     model = given.get("model") or plan.names[0]
     if model not in plan.names:
-        aliases = f" Valid aliases: {', '.join(plan.names)}" if plan.version.features.since.minor >= 32 else ""
+        aliases = f" Valid aliases: {', '.join(plan.names)}." if plan.version.features.since.minor >= 32 else ""
         raise RefusedError(404, f"The model `{model}` does not exist.{aliases}", "NotFoundError", "model")
-    _check_sampling(given, plan)
+    check_sampling(given, plan)
     prompt = _chat_prompt(given) if chat else _text_prompt(given)
     tokens = tokenizer.encode(prompt.rendered)
-    limit = _limit(given, chat=chat, prompt=len(tokens), plan=plan)
+    limit = token_limit(given, chat=chat, prompt=len(tokens), plan=plan)
     options = given.get("stream_options")
     stream = bool(given.get("stream"))
     if options is not None and not stream:
-        raise RefusedError(400, "Stream options can only be defined when `stream=True`.")
+        why = f"Stream options can only be defined when `stream=True`.{parameter(plan, 'stream_options')}"
+        raise RefusedError(400, why, param="stream_options")
     options = options if isinstance(options, dict) else {}
     forced = plan.args.enabled("enable-force-include-usage") is True
     include = bool(options.get("include_usage")) or forced
-    answer, thinking = _answer(given, prompt, plan, tokenizer, limit)
+    answer, thinking, stopped_by = _answer(given, prompt, plan, tokenizer, limit)
     return Ask(
         chat=chat,
         stream=stream,
@@ -80,6 +64,7 @@ def read_ask(path: str, body: bytes, plan: Plan, tokenizer: Tokenizer) -> Ask:
         include_usage=include,
         continuous_usage=include and (bool(options.get("continuous_usage_stats")) or forced),
         return_token_ids=bool(given.get("return_token_ids")),
+        stopped_by=stopped_by,
     )
 
 
@@ -95,9 +80,10 @@ class _Prompt:
 def _chat_prompt(given: Mapping[str, object]) -> _Prompt:
     messages = given.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise RefusedError(
-            400, "[{'type': 'missing', 'loc': ('body', 'messages'), 'msg': 'Field required'}]", param="messages"
-        )
+        if messages == []:
+            why = "Cannot apply chat template to an empty conversation. Provide at least one message."
+            raise RefusedError(400, why)
+        raise invalid("missing", "body.messages", "Field required")
     rendered, asked = [], ""
     for message in messages:
         role = str(message.get("role", "user")) if isinstance(message, dict) else "user"
@@ -118,59 +104,8 @@ def _content(value: object) -> str:
 def _text_prompt(given: Mapping[str, object]) -> _Prompt:
     prompt = given.get("prompt")
     if not isinstance(prompt, str) or not prompt:
-        raise RefusedError(
-            400, "[{'type': 'missing', 'loc': ('body', 'prompt'), 'msg': 'Field required'}]", param="prompt"
-        )
+        raise invalid("missing", "body.prompt", "Field required")
     return _Prompt(prompt, prompt, thinks=False)
-
-
-def _check_sampling(given: Mapping[str, object], plan: Plan) -> None:
-    if given.get("n") not in (None, 1):
-        raise RefusedError(400, "the fake engine gives one choice: n must be 1", param="n")
-    min_p = given.get("min_p")
-    filtered = (isinstance(min_p, int | float) and min_p > _MIN_P) or bool(given.get("logit_bias"))
-    if filtered and plan.config is not None and plan.version.features.min_p_refused:
-        raise RefusedError(
-            400, "The min_p and logit_bias sampling parameters are not yet supported with speculative decoding."
-        )
-
-
-def _limit(given: Mapping[str, object], *, chat: bool, prompt: int, plan: Plan) -> int:
-    """How many tokens may be made: judged per version (facts/vllm.md, error table)."""
-    length, minor = plan.max_model_len, plan.version.features.since.minor
-    if prompt >= length:
-        raise RefusedError(
-            400,
-            f"This model's maximum context length is {length} tokens. However, your request has {prompt} input tokens. "
-            "Please reduce the length of the input messages.",
-            param="input_tokens",
-        )
-    asked = given.get("max_completion_tokens") or given.get("max_tokens")
-    if given.get("max_tokens") == 0 or (asked is not None and (not isinstance(asked, int) or asked < 1)):
-        raise RefusedError(
-            400, f"max_tokens must be at least 1, got {given.get('max_tokens', asked)}.", param="max_tokens"
-        )
-    if not isinstance(asked, int):
-        return length - prompt if chat else min(_COMPLETION_TOKENS, length - prompt)
-    if asked > length and minor >= 32:
-        raise RefusedError(
-            400,
-            f"max_tokens={asked} cannot be greater than max_model_len={length}. Please request fewer output tokens.",
-        )
-    if prompt + asked > length and minor < 20:
-        raise RefusedError(
-            400,
-            f"'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's maximum context length is "
-            f"{length} tokens and your request has {prompt} input tokens ({asked} > {length} - {prompt}).",
-            param="max_tokens",
-        )
-    if prompt + asked > length and minor < 32:
-        raise RefusedError(
-            400,
-            f"This model's maximum context length is {length} tokens. However, you requested {asked} output tokens and "
-            f"your prompt contains {prompt} input tokens, for a total of {prompt + asked} tokens.",
-        )
-    return min(asked, length - prompt)
 
 
 def _drafted(given: Mapping[str, object], plan: Plan) -> bool:
@@ -183,13 +118,13 @@ def _drafted(given: Mapping[str, object], plan: Plan) -> bool:
 
 def _answer(
     given: Mapping[str, object], prompt: _Prompt, plan: Plan, tokenizer: Tokenizer, limit: int
-) -> tuple[list[int], int]:
-    """The answer's tokens with its end token, and how many of them are thinking."""
+) -> tuple[list[int], int, str | None]:
+    """The answer's tokens with its end token, how many of them are thinking, and the stop string that ends it."""
     thinking: list[int] = []
     if plan.settings.think or (plan.thinks if prompt.thinks is None else prompt.thinks):
         words = "".join(itertools.islice(answers.prose(prompt.asked + " thinking"), _THINKING_WORDS))
         thinking = tokenizer.encode(f"<think>\n{words}\n</think>\n\n")
-    text = _stopped(_text(prompt.asked, plan, tokenizer), given.get("stop"))
+    text, stopped_by = _stopped(_text(prompt.asked, plan, tokenizer), given.get("stop"))
     tokens = [*thinking, *tokenizer.encode(text)]
     least = given.get("min_tokens")
     wanted = limit if given.get("ignore_eos") else least if isinstance(least, int) else 0
@@ -197,7 +132,7 @@ def _answer(
         tokens += itertools.islice(_encoded(answers.prose(prompt.asked + " more"), tokenizer), wanted - len(tokens))
     if not given.get("ignore_eos"):
         tokens.append(tokenizer.end)
-    return tokens, len(thinking)
+    return tokens, len(thinking), stopped_by
 
 
 def _text(asked: str, plan: Plan, tokenizer: Tokenizer) -> str:
@@ -214,10 +149,14 @@ def _text(asked: str, plan: Plan, tokenizer: Tokenizer) -> str:
     return tokenizer.decode(itertools.islice(_encoded(words, tokenizer), plan.settings.answer_tokens)).lstrip()
 
 
-def _stopped(text: str, stop: object) -> str:
+def _stopped(text: str, stop: object) -> tuple[str, str | None]:
+    """The text up to the first stop string, and which one that is."""
     words = [stop] if isinstance(stop, str) else stop if isinstance(stop, list) else []
-    places = [place for word in words if word and (place := text.find(str(word))) >= 0]
-    return text[: min(places)] if places else text
+    found = [(place, str(word)) for word in words if word and (place := text.find(str(word))) >= 0]
+    if not found:
+        return text, None
+    place, word = min(found)
+    return text[:place], word
 
 
 def _encoded(words: Iterator[str], tokenizer: Tokenizer) -> Iterator[int]:

@@ -43,6 +43,8 @@ class Answer:
         }
         if self._recent:
             extra["prompt_text"] = None
+        if self.ask.continuous_usage and self.plan.settings.usage:
+            extra["usage"] = self.usage()
         return self._event([{"index": 0, "delta": {"role": "assistant", "content": ""}, **_open()}], extra)
 
     def events(self, steps: Sequence[Step]) -> Iterator[bytes]:
@@ -58,6 +60,8 @@ class Answer:
         """The usage event, if asked for, and the end mark."""
         if self.ask.include_usage and self.plan.settings.usage:
             extra: dict[str, object] = {"usage": self.usage()}
+            if self._recent:
+                extra["system_fingerprint"] = f"vllm-{self.plan.version_text}-00000000"
             if metrics := self._metrics():
                 extra["metrics"] = metrics
             yield self._event([], extra)
@@ -70,7 +74,7 @@ class Answer:
         reason = self._finish_reason()
         text = self.tokenizer.decode(tokens)
         ids = {"token_ids": tokens if self.ask.return_token_ids else None}
-        end = {"stop_reason": None} if reason else {}
+        end = {"stop_reason": self._stop_reason(reason)} if reason else {}
         extra: dict[str, object] = {}
         if self.ask.chat:
             delta = self._thought(text) if thinking else {"content": text}
@@ -84,7 +88,8 @@ class Answer:
             }
         else:
             prompt = list(self.ask.work.prompt) if self.ask.return_token_ids and first else None
-            choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": reason, "stop_reason": None}
+            choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": reason}
+            choice |= {"stop_reason": self._stop_reason(reason)}
             choice |= {"prompt_token_ids": prompt, **ids}
         if self.ask.continuous_usage and self.plan.settings.usage:
             extra["usage"] = self.usage()
@@ -120,7 +125,7 @@ class Answer:
             "index": 0,
             "logprobs": None,
             "finish_reason": reason,
-            "stop_reason": None,
+            "stop_reason": self._stop_reason(reason),
             "token_ids": ids,
         }
         if self.ask.chat:
@@ -154,6 +159,9 @@ class Answer:
             return None
         whole = self.made >= len(self.ask.work.answer) and self.ask.work.answer[-1:] == [self.tokenizer.end]
         return "stop" if whole else "length"
+
+    def _stop_reason(self, reason: str | None) -> str | None:
+        return self.ask.stopped_by if reason == "stop" else None
 
     def _metrics(self) -> dict[str, object] | None:
         """`metrics.speculative_decoding`, with --per-request-spec-decode-metrics."""

@@ -48,7 +48,7 @@ class Fake:
     output: Path
     port: int = 8000
     model: str = "qwen3-8b-spec"
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
 
     def text(self) -> str:
         return self.output.read_text()

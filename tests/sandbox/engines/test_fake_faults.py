@@ -25,6 +25,7 @@ from tests.sandbox.engines.fake import (
     serving,
     started,
 )
+from tests.sandbox.kubectl import eventually
 
 BASELINE = (*BASE, NO_THINKING)
 
@@ -147,9 +148,7 @@ def test_a_stream_can_be_cut_stalled_merged_and_commented() -> None:
 
 def test_loading_can_hang_and_can_take_its_time() -> None:
     with started(settings={"hang_loading": True}) as fake:
-        deadline = time.monotonic() + 10
-        while "Starting to load model" not in fake.text() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        eventually(lambda: "Starting to load model" in fake.text())
         time.sleep(0.3)
         log = fake.log()
         with pytest.raises(OSError, match="refused"):
@@ -175,7 +174,7 @@ def test_the_engine_core_can_die_while_serving() -> None:
 def test_start_up_lines_can_be_gone() -> None:
     with serving(settings={"start_lines": False}, env={"VLLM_LOG_STATS_INTERVAL": "0.1"}) as fake:
         delta = fake.measure(COPY)
-        time.sleep(0.5)
+        eventually(lambda: fake.log().spec_windows)
         log = fake.log()
     assert (log.speculation, log.args, log.version, log.kv_cache) == (UNKNOWN, None, None, None)
     assert sum(window.drafted for window in log.spec_windows) == delta.draft_tokens
@@ -215,7 +214,8 @@ def test_a_broken_request_breaks_nothing() -> None:
                 client.recv(1000)
         chunked = http.client.HTTPConnection(fake.host, fake.port, timeout=5)
         body = json.dumps(fake.chat(COPY)).encode()
-        chunked.request("POST", "/v1/chat/completions", iter([body[:10], body[10:]]), encode_chunked=True)
+        parts = iter([body[:10], body[10:]])
+        chunked.request("POST", "/v1/chat/completions", parts, fake.headers, encode_chunked=True)
         assert chunked.getresponse().status == 200
 
 

@@ -6,7 +6,6 @@ import json
 import re
 import resource
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,6 +19,7 @@ from engine.versions import EngineVersion, Runner
 from sandbox.engines.fake.drafting import Rules
 from tests.sandbox.engines.fake import ARGS, BASE, COPY, NO_THINKING, PROSE, RENAMED, SEED, SPEC, Fake, serving
 from tests.sandbox.engines.reference import replay
+from tests.sandbox.kubectl import eventually
 
 # Which model runner serves n-gram in each version: it decides which match is taken and how many drafts are made.
 RUNNERS: dict[str, Runner] = {"0.11.2": "V1", "0.14.0": "V1", "0.23.0": "V1", "0.32.0": "V2", "0.33.0": "V2"}
@@ -35,12 +35,7 @@ def test_each_version_speculates_and_all_witnesses_agree(version: str) -> None:
     with serving(args_of(version), version, {"think": False}, {"VLLM_LOG_STATS_INTERVAL": "0.2"}) as fake:
         delta = fake.measure(COPY)
         ids = fake.answer(max_tokens=200, return_token_ids=True)
-        deadline = time.monotonic() + 5
-        while (
-            sum(window.drafted for window in fake.log().spec_windows) < 2 * (delta.draft_tokens or 0)
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.05)
+        eventually(lambda: sum(window.drafted for window in fake.log().spec_windows) >= 2 * (delta.draft_tokens or 0))
         assert fake.get("/version") == (200, {"version": version})
         assert fake.stop() == 0
         text, log = fake.text(), fake.log()
@@ -94,13 +89,12 @@ def test_the_seed_on_an_l4_is_logged_as_vllm_logs_it() -> None:
 def test_a_baseline_has_no_trace_of_speculation() -> None:
     with serving((*BASE, NO_THINKING), env={"VLLM_LOG_STATS_INTERVAL": "0.2"}) as fake:
         delta = fake.measure(COPY)
-        time.sleep(0.5)
+        eventually(lambda: any(window.generation_throughput for window in fake.log().engine_windows))
         log = fake.log()
         assert "spec_decode" not in fake.request("GET", "/metrics")[1].decode()
     assert delta == SpeculationDelta("off", "no counters of speculation", generated=33, finished=1)
     assert log.speculation == Speculation("off", evidence="speculative_config=None")
     assert (log.spec_windows, log.speculative_args) == ((), None)
-    assert sum(window.generation_throughput for window in log.engine_windows) > 0
 
 
 def test_prose_is_generated_without_a_single_draft() -> None:
@@ -174,9 +168,14 @@ ERRORS: dict[str, tuple[str, dict[str, Any], int, str]] = {
         "0.32.0",
         {"model": "x"},
         404,
-        "The model `x` does not exist. Valid aliases: qwen3-8b-spec",
+        "The model `x` does not exist. Valid aliases: qwen3-8b-spec.",
     ),
-    "no tokens": ("0.32.0", {"max_tokens": 0}, 400, "max_tokens must be at least 1, got 0."),
+    "no tokens": (
+        "0.32.0",
+        {"max_tokens": 0},
+        400,
+        "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)",
+    ),
     "too many, 0.11": (
         "0.11.2",
         {"max_tokens": 16384},
@@ -195,7 +194,8 @@ ERRORS: dict[str, tuple[str, dict[str, Any], int, str]] = {
         "0.32.0",
         {"max_tokens": 20000},
         400,
-        "max_tokens=20000 cannot be greater than max_model_len=16384. Please request fewer output tokens.",
+        "max_tokens=20000 cannot be greater than max_model_len=16384. Please request fewer output tokens. "
+        "(parameter=max_tokens, value=20000)",
     ),
     "min_p": (
         "0.23.0",
@@ -228,7 +228,9 @@ def test_errors_are_those_of_the_version(version: str) -> None:
         if version == "0.32.0":  # clamped without a word
             assert fake.answer(PROSE, max_tokens=16384, ignore_eos=True).finish_reason == "length"
         status, body = fake.request("POST", "/v1/chat/completions", b"{")
-        assert (status, json.loads(body)["error"]["type"]) == (400, "BadRequestError")
+        assert (status, json.loads(body)["error"]["type"]) == (400, "Bad Request")
+        status, body = fake.request("POST", "/v1/chat/completions", fake.chat(COPY), {"Content-Type": "text/plain"})
+        assert (status, "Only 'application/json' is allowed" in body.decode()) == (400, True)
 
 
 def test_a_key_guards_v1_and_nothing_else() -> None:
@@ -273,22 +275,21 @@ def test_per_request_numbers_are_those_of_the_counters() -> None:
 def test_stop_strings_and_forced_length_end_an_answer() -> None:
     with serving() as fake:
         cut = fake.answer(stop="for item", max_tokens=200)
+        choice = fake.ask(stop=["nowhere", "for item"], max_tokens=200)[1]["choices"][0]
         long = fake.answer(ignore_eos=True, max_tokens=150)
     assert (cut.text, cut.finish_reason) == (RENAMED.partition("for item")[0], "stop")
+    assert (choice["message"]["content"], choice["stop_reason"]) == (cut.text, "for item")
     assert (long.text.startswith(RENAMED), long.finish_reason, long.usage) == (True, "length", Usage(65, 150))
 
 
 def test_it_starts_at_once_and_makes_thousands_of_tokens_a_second() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with serving() as fake:
-        begun = time.monotonic()
         answer = fake.stream(PROSE, ignore_eos=True, max_tokens=8000, stream_options={"include_usage": True})
-        seconds = time.monotonic() - begun
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert answer.usage == Usage(17, 8000)
-    # On a busy machine the clock says little: the processor time of start and 8,000 tokens together.
+    # The clock says little on a busy machine: processor time of the start and of 8,000 events.
     assert used.ru_utime - before.ru_utime < 4
-    assert 8000 / seconds > 1000
 
 
 def test_speed_is_as_set() -> None:
@@ -297,35 +298,32 @@ def test_speed_is_as_set() -> None:
     assert answer.first_token is not None
     assert answer.last_choice is not None
     # 59 steps of 5 ms; a busy machine is late, never early.
-    assert 0.29 < answer.last_choice - answer.first_token < 0.6
+    assert answer.last_choice - answer.first_token > 0.29
 
 
 def test_no_more_requests_run_than_max_num_seqs() -> None:
+    def admitted() -> list[float]:
+        page = fake.metrics().page
+        return [next(page.named(f"vllm:num_requests_{what}")).value for what in ("running", "waiting")]
+
     with (
-        serving((*ARGS, "--max-num-seqs=2"), settings={"ttft_seconds": 0.3}) as fake,
+        serving((*ARGS, "--max-num-seqs=2"), settings={"ttft_seconds": 2}) as fake,
         ThreadPoolExecutor(4) as pool,
     ):
         asking = [pool.submit(fake.ask, PROSE, max_tokens=5) for _ in range(4)]
-        time.sleep(0.15)
-        page = fake.metrics().page
-        named = {
-            name: next(page.named(name)).value for name in ("vllm:num_requests_running", "vllm:num_requests_waiting")
-        }
-        assert named == {"vllm:num_requests_running": 2.0, "vllm:num_requests_waiting": 2.0}
+        eventually(lambda: admitted() == [2.0, 2.0])
         assert [done.result()[0] for done in asking] == [200] * 4
+        assert admitted() == [0.0, 0.0]
 
 
 def test_a_client_that_goes_aborts_its_request() -> None:
     with serving(settings={"tokens_per_second": 20}) as fake:
         body = json.dumps(fake.chat(PROSE, stream=True, ignore_eos=True, max_tokens=5000)).encode()
         with socket.create_connection((fake.host, fake.port)) as client:
-            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-            client.sendall(head.encode() + body)
+            head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
-        deadline = time.monotonic() + 5
-        while (aborted := _aborted(fake)) == 0 and time.monotonic() < deadline:
-            time.sleep(0.05)
-    assert aborted == 1
+        eventually(lambda: _aborted(fake) == 1)
 
 
 def _aborted(fake: Fake) -> float:
