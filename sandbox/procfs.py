@@ -23,12 +23,16 @@ class ProcessStat:
     state: str
     group: int
     session: int
+    threads: int
     started: int
 
     @property
     def alive(self) -> bool:
-        """False for a zombie: it runs nothing and holds nothing but its number."""
-        return self.state not in "ZX"
+        """False for a zombie: it runs nothing and holds nothing but its number.
+
+        While other threads of a killed process still end, its first one is a zombie already, but its ports are held.
+        """
+        return self.state not in "ZX" or self.threads > 1
 
 
 def stat(pid: int) -> ProcessStat | None:
@@ -39,7 +43,7 @@ def stat(pid: int) -> ProcessStat | None:
         return None
     # The command in parentheses may itself hold spaces and parentheses.
     fields = text[text.rindex(")") + 2 :].split()
-    return ProcessStat(pid, fields[0], int(fields[2]), int(fields[3]), int(fields[19]))
+    return ProcessStat(pid, fields[0], int(fields[2]), int(fields[3]), int(fields[17]), int(fields[19]))
 
 
 def stats() -> Iterator[ProcessStat]:

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from engine.findings import Finding, Problems, Severity
 from sandbox import procfs
@@ -25,6 +25,8 @@ from sandbox.processes import (
 
 Say = Callable[[str], None]
 _POLL_SECONDS = 0.05
+# A killed API server gives back half a gigabyte before its port is free; on a busy machine that takes a while.
+_ENDING_SECONDS = 5
 
 
 def up(layout: Layout, processes: Sequence[Process], say: Say) -> list[str]:
@@ -45,13 +47,13 @@ def up(layout: Layout, processes: Sequence[Process], say: Say) -> list[str]:
     kept -= {record.name for record in changed}
     to_start = [process for process in processes if process.name not in kept]
     _check_ports(layout, {port: process.name for process in to_start for port in process.ports}, ours_too=True)
-    running = {name: known[name] for name in kept}
-    _start_in_order(layout, processes, running)
+    _start_in_order(layout, processes, {name: known[name] for name in kept})
     return [process.name for process in to_start]
 
 
-def _start_in_order(layout: Layout, processes: Sequence[Process], running: dict[str, Record]) -> None:
-    """Start each process as soon as what it comes after is ready; return when all are."""
+def _start_in_order(layout: Layout, processes: Sequence[Process], kept: Mapping[str, Record]) -> None:
+    """Start each process as soon as what it comes after is ready; return when all are. kept: those that run already."""
+    running = dict(kept)
     ready: set[str] = set()
     names = {process.name for process in processes}
     deadlines: dict[str, float] = {}
@@ -60,7 +62,8 @@ def _start_in_order(layout: Layout, processes: Sequence[Process], running: dict[
             name = process.name
             if name in ready or not ready.issuperset(set(process.after) & names):
                 continue
-            if name not in running:
+            # One that was to be kept may end meanwhile: it is started once more, as any other.
+            if name not in running or (running[name] is kept.get(name) and not running[name].running):
                 running[name] = start(layout, process)
             deadline = deadlines.setdefault(name, time.monotonic() + process.ready_seconds)
             # The state is read before the probe: a process that answered a moment ago may have ended since.
@@ -109,7 +112,7 @@ def _check_ports(layout: Layout, ports: Mapping[int, str], *, ours_too: bool) ->
     """ports: what each is for. ours_too: also what a process of this sandbox holds, which then is the wrong one."""
     names = {record.pid: record.name for record in records(layout).values() if record.running}
     findings: dict[str, Finding] = {}
-    for port in [port for port in ports if not _free(port)]:
+    for port in _taken(ports):
         path = f"port {LOOPBACK}:{port} (for {ports[port]})"
         holder = procfs.port_holder(port)
         if holder is None or holder.pid is None:
@@ -131,6 +134,16 @@ def _check_ports(layout: Layout, ports: Mapping[int, str], *, ours_too: bool) ->
             findings[path] = Finding(Severity.ERROR, path, None, f"held by {holder}", remedy)
     if findings:
         raise Problems(findings.values())
+
+
+def _taken(ports: Iterable[int]) -> list[int]:
+    """The ports that cannot be bound. One that nobody visibly holds gets the time of a killed process's end."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while taken := [port for port in ports if not _free(port)]:
+        if all((holder := procfs.port_holder(port)) and holder.pid for port in taken) or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    return taken
 
 
 def _free(port: int) -> bool:
