@@ -69,6 +69,7 @@ def deploy(settings: Settings) -> None:
                 address=model.address,
                 model=recipe.model_name,
                 replicas=model.replicas,
+                spec=model.spec,
                 engines=[
                     {"name": engine.name, "image": engine.image, "args": list(engine.args)} for engine in recipe.engines
                 ],

@@ -63,17 +63,19 @@ class ModelArgs:
 
 class Model(pulumi.ComponentResource):
     """address: the service's, without a trailing slash; replicas: names of the ModelReplicas; serving: resolves when
-    it answers.
+    it answers; spec: fingerprint of all that is deployed.
     """
 
     address: Output[str]
     replicas: Output[list[str]]
     serving: pulumi.Resource
+    spec: str
 
     def __init__(self, name: str, args: ModelArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__("speculation:components:Model", name, {}, opts)
         metadata = args.deployment["metadata"]
         spec = content_hash(args.deployment["spec"])
+        self.spec = content_hash(args.deployment["spec"], args.service["spec"])
         control_plane, workload = args.control_plane.kubeconfig, args.workload.kubeconfig
         namespace = gates.Namespace(
             f"{name}-namespace",
@@ -133,7 +135,7 @@ class Model(pulumi.ComponentResource):
             namespace=args.service["metadata"]["namespace"],
             service=args.service["metadata"]["name"],
             model=args.model,
-            spec=content_hash(args.service["spec"], spec),
+            spec=self.spec,
             timeout=args.service_timeout,
             opts=ResourceOptions(parent=self, depends_on=[service, replicas]),
         )

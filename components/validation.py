@@ -29,7 +29,7 @@ NAME = "speculation-validation"
 
 @dataclass(frozen=True)
 class ValidationArgs:
-    """address, replicas: of the model; engines: [{name, image, args}] as the recipe declares them; image: a stock
+    """address, replicas, spec: of the model; engines: [{name, image, args}] as the recipe declares them; image: a stock
     Python, 3.11 or newer.
     """
 
@@ -37,6 +37,7 @@ class ValidationArgs:
     address: Output[str]
     model: str
     replicas: Output[list[str]]
+    spec: str
     engines: Sequence[Mapping[str, Any]]
     image: str
     timeout: str
@@ -72,6 +73,7 @@ class Validation(pulumi.ComponentResource):
             image=args.image,
             program=NAME,
             program_hash=content_hash(),
+            spec=args.spec,
             job=Output.all(args.address, args.replicas).apply(lambda known: job_input(args, known[0], known[1])),
             timeout=args.timeout,
             opts=ResourceOptions(parent=self, depends_on=[*objects, *args.depends_on]),

@@ -83,9 +83,9 @@ def _judge(pod: Manifest, workload: Workload) -> Waiting | Failed:
         if reason not in PREPARING:
             text = f"pod {name}, image {status.get('image')}: {reason}: {message or 'no message'}"
             return explained(text, f"{reason}: {message}", "pod")
-    if _containers(pod) and all(status.get("ready") for status in _containers(pod)):
-        return Waiting(())
     phase = pod.get("status", {}).get("phase", "Unknown")
+    if phase == "Succeeded" or (_containers(pod) and all(status.get("ready") for status in _containers(pod))):
+        return Waiting(())
     return Waiting((f"pod {name} is {phase}" + (" and not ready yet" if phase == "Running" else ""),))
 
 

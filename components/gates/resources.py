@@ -191,7 +191,11 @@ class ServiceServing(_Gate):
 
 
 class ValidationRun(_Gate):
-    """One run of the validation Job. job: its input without run and result, as JSON text."""
+    """One run of the validation Job.
+
+    job: its input without run and result, as JSON text; spec: changes with what is validated beyond that, such as an
+    engine's environment.
+    """
 
     run: Output[str]
     verdict: Output[str]
@@ -210,6 +214,7 @@ class ValidationRun(_Gate):
         program: str,
         program_hash: str,
         job: Input[str],
+        spec: str,
         timeout: str,
         opts: ResourceOptions | None = None,
     ) -> None:
@@ -221,6 +226,7 @@ class ValidationRun(_Gate):
             "program": program,
             "program_hash": program_hash,
             "job": job,
+            "spec": spec,
         }
         super().__init__(name, inputs, opts, outputs=("run", "verdict", "text", "sentence", "ok"), timeout=timeout)
 

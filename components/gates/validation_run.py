@@ -29,7 +29,7 @@ LOG_LINES = 20
 
 class ValidationRun(Gate):
     """Inputs: kubeconfig (workload), namespace, service_account, image, program (its ConfigMap), program_hash, job
-    (input, JSON text).
+    (input, JSON text), spec (hash of what is validated).
 
     Outputs: run (id), verdict (JSON text), text (for a terminal), sentence, ok.
     """
