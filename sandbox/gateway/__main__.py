@@ -53,6 +53,6 @@ async def serve(layout: Layout, dialect: Dialect, port: int) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("gateway").setLevel(logging.INFO)
     asyncio.run(main())

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 from lightkube import ApiError, AsyncClient, KubeConfig
-from lightkube.core.exceptions import LoadResourceError
+from lightkube.core.exceptions import ConfigError
 from lightkube.generic_resource import create_global_resource, create_namespaced_resource
 from lightkube.resources.core_v1 import Pod, Service
 from lightkube.resources.discovery_v1 import EndpointSlice
@@ -33,7 +33,7 @@ _WATCH_SECONDS = 300
 _SETTLE_SECONDS = 0.02
 _GONE, _NOT_FOUND, _CONFLICT = 410, 404, 409
 _BUILT_IN: dict[str, Resource] = {"Service": Service, "Pod": Pod, "EndpointSlice": EndpointSlice}
-Unavailable = (httpx2.HTTPError, OSError, LoadResourceError)
+Unavailable = (httpx2.HTTPError, OSError, ConfigError)
 
 
 class Controller:
@@ -75,7 +75,7 @@ class Controller:
                 if error.status.code == _NOT_FOUND:
                     self.snapshot.replace(kind, [])
                 said = self._say(kind, why, said)
-            except (*Unavailable, FileNotFoundError) as error:
+            except Unavailable as error:
                 said = self._say(kind, f"{type(error).__name__}: {error}", said)
             await asyncio.sleep(_RETRY_SECONDS if said else 0)
 
