@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(problems, Problems) and not str(problems).startswith("error: "):
             raise
         print(problems, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough (`… | head`); nothing more can be said to it, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         print("interrupted: the same command goes on from here, `python -m sandbox down` ends it", file=sys.stderr)
