@@ -146,9 +146,11 @@ class Clusters(Gate):
         found = modelplane_problems(xrds, configurations)
         if not _same_server(inputs, old_inputs, CONTROL_PLANE):
             found += occupied("the control plane", control_plane.get("/apis"), BROUGHT_TO_CONTROL_PLANE)
+        groups = workload.get("/apis")
         if not _same_server(inputs, old_inputs, WORKLOAD):
-            groups = workload.get("/apis")
-            found += occupied("the workload cluster", groups, BROUGHT_TO_WORKLOAD) + dra_problems(groups)
+            found += occupied("the workload cluster", groups, BROUGHT_TO_WORKLOAD)
+        if not old_inputs or any(old_inputs.get(key) != inputs[key] for key in inputs):
+            found += dra_problems(groups)
             found += node_problems(workload.list(path("v1", "nodes")), inputs["node_pool"], int(inputs["node_count"]))
         return found
 
