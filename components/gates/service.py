@@ -77,8 +77,8 @@ def judge(service: Manifest, gateway: Manifest, answer: Answer | None, model: st
     if answer.status == 404:
         remedy = "`kubectl get httproutes -A` on both clusters shows which gateway did not accept its route"
         return Failed(
-            f"{url} answers 404 although routing is ready: a gateway on the way has no route for it, or the engine does "
-            "not serve it",
+            f"{url} answers 404 although routing is ready: a gateway on the way has no route for it, or the engine "
+            "does not serve it",
             remedy,
             NOT_FOUND_SETTLE_SECONDS,
         )
