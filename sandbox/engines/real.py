@@ -40,12 +40,13 @@ _POLL_SECONDS = 0.2
 # One import of vLLM makes millions of objects that stay: with Python's default threshold the collector takes a sixth of
 # that time (measured: 16.3 s of CPU to import the server, 13.5 s without it), in each of vLLM's three processes.
 _GC_PTH = "import gc; gc.set_threshold(100_000, 50, 100)\n"
-# Compiles the modules that a start imports and leaves vLLM's record of the model's class, for which a start would else
-# run a process of its own.
+# Compiles the modules that a start imports (a container cannot write them) and leaves vLLM's record of the model's
+# class, for which a start would else run one more process. Here this process does it: it has imported all that it takes.
 _WARM_UP = """
 import vllm.entrypoints.openai.api_server, vllm.v1.engine.core, vllm.v1.worker.cpu_worker
-from vllm.model_executor.models.registry import ModelRegistry
-ModelRegistry.models["LlamaForCausalLM"].inspect_model_cls()
+from vllm.model_executor.models import registry
+registry._run_in_subprocess = lambda work: work()
+registry.ModelRegistry.models["LlamaForCausalLM"].inspect_model_cls()
 """
 
 
@@ -125,7 +126,7 @@ def _environment(layout: Layout) -> Path:
 
 def _address() -> str:
     """Changes with the sources that environment and model are made from."""
-    digest = hashlib.sha256(f"{sys.version_info[:2]}{_GC_PTH}{_WARM_UP}".encode())
+    digest = hashlib.sha256(f"{sys.version_info[:2]}{_GC_PTH}".encode())
     for path in (REQUIREMENTS, _CONVERTER):
         digest.update(path.read_bytes())
     return digest.hexdigest()
