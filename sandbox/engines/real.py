@@ -41,7 +41,7 @@ _POLL_SECONDS = 0.2
 # that time (measured: 16.3 s of CPU to import the server, 13.5 s without it), in each of vLLM's three processes.
 _GC_PTH = "import gc; gc.set_threshold(100_000, 50, 100)\n"
 # Compiles the modules that a start imports (a container cannot write them) and leaves vLLM's record of the model's
-# class, for which a start would else run one more process. Here this process does it: it has imported all that it takes.
+# class, for which a start would else run one more process: this one has imported all that it takes.
 _WARM_UP = """
 import vllm.entrypoints.openai.api_server, vllm.v1.engine.core, vllm.v1.worker.cpu_worker
 from vllm.model_executor.models import registry
