@@ -39,6 +39,11 @@ _PATIENCE_SECONDS = 20
 _addresses = (f"127.78.{number // 250}.{number % 250 + 1}" for number in itertools.count(os.getpid() % 200 * 250))
 
 
+def args_of(version: str) -> tuple[str, ...]:
+    """The seed's arguments, without the flag that older versions do not have."""
+    return ARGS if version >= "0.14" else (*BASE, SPEC)
+
+
 @dataclass
 class Fake:
     """A running (or ended) fake engine."""
