@@ -1,4 +1,4 @@
-"""Device selectors: the CEL dialect of Kubernetes DRA, as far as Modelplane's own scheduler knows it (facts §5).
+"""Device selectors: the CEL dialect of Kubernetes DRA, as far as the scheduler of Modelplane v0.3.1 knows it.
 
 A selector is evaluated twice in a deployment: by Modelplane against the InferenceClass, and by the Kubernetes scheduler
 against the ResourceSlice. Both store a device alike, so one evaluator answers for both:

@@ -1,4 +1,7 @@
-"""Names that Modelplane derives, so that an object can be found before anyone lists it (facts/modelplane.md §2.9)."""
+"""Names that Modelplane derives, so that an object can be found before anyone lists it.
+
+The formula is `child_name` of crossplane-function-sdk-python 0.15.1, as Modelplane v0.3.1 uses it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ SYSTEM_NAMESPACE = "modelplane-system"  # kubeconfig Secrets and ServingStacks; 
 ENGINE_NAMESPACE = "default"  # where the workload cluster runs engines, whatever the deployment's namespace is
 
 # Labels of Modelplane's objects. Engine pods carry SERVING and WORKLOAD only; ModelReplicas and ModelEndpoints
-# carry DEPLOYMENT, CLUSTER and REPLICA_INDEX (facts §6).
+# carry DEPLOYMENT, CLUSTER and REPLICA_INDEX.
 DEPLOYMENT_LABEL = "modelplane.ai/deployment"
 CLUSTER_LABEL = "modelplane.ai/cluster"
 REPLICA_INDEX_LABEL = "modelplane.ai/replica-index"

@@ -1,8 +1,8 @@
 """What is still missing before an object does what it promises.
 
 Pure functions on manifests as the API server returns them; an empty list means ready. Ready=True alone is not looked at
-where it lies (facts/modelplane.md §6, §10, §11): Crossplane calls an object ready when it composes nothing, so a
-ModelService without endpoints and a ModelDeployment without a cluster say Ready=True.
+where it lies (seen with Modelplane v0.3.1 under Crossplane 2.3.4): Crossplane calls an object ready when it composes
+nothing, so a ModelService without endpoints and a ModelDeployment without a cluster say Ready=True.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Modelplane's releases: which are read, which one is deployed, which is refused and why (facts/modelplane.md §1)."""
+"""Modelplane's releases: which are read, which one is deployed, which is refused and why."""
 
 from __future__ import annotations
 

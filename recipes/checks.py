@@ -18,7 +18,7 @@ from recipes.recipe import Engine, device_requests_of, engines_of, members_of
 # characters and begins with a letter.
 _NAME_LIMIT = 63 - len("-54ef8-epp")
 _SERVICE_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
-# Modelplane probes and routes to this port whatever the args say (facts §6).
+# Modelplane v0.3.1 probes and routes to this port whatever the args say.
 _ENGINE_PORT = 8000
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
 _SECRET_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY")

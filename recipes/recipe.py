@@ -14,7 +14,7 @@ from modelplane.kinds import ModelDeployment, ModelService
 from modelplane.kinds.engines import Container
 from modelplane.kinds.model_deployment import DeviceRequest, Member
 
-# Where Modelplane mounts a ModelCache; it adds --model with this path when the engine's args name no model (facts §6).
+# Where Modelplane v0.3.1 mounts a ModelCache; it adds --model with this path when the engine's args name no model.
 _CACHE_PATH = "/mnt/models"
 
 

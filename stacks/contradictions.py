@@ -35,7 +35,7 @@ def token_references(recipe: Recipe) -> list[tuple[str, str]]:
 
 
 def nodes_needed(recipe: Recipe) -> int:
-    """Whole nodes that the recipe takes: Modelplane counts one for each pod (facts/modelplane.md §5)."""
+    """Whole nodes that the recipe takes: Modelplane v0.3.1 counts one for each pod."""
     spec = recipe.deployment.spec
     pods = sum(
         engine.copies * sum(member.worker.nodes if member.worker else 1 for member in engine.members)

@@ -1,5 +1,5 @@
-"""The GPU of this stack: one NVIDIA L4 a node, as the DRA driver publishes it (facts: cloud_pulumi.md §4.3,
-modelplane.md §5).
+"""The GPU of this stack: one NVIDIA L4 a node, as the DRA driver publishes it
+(kubernetes-sigs/dra-driver-nvidia-gpu 0.4).
 
 The same figures are declared to Modelplane and judged against a recipe's selectors.
 """

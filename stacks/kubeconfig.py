@@ -81,8 +81,8 @@ def read_kubeconfig(text: str, context: str | None, key: str, *, base: Path | No
 
 
 def self_contained(kubeconfig: Kubeconfig, key: str) -> list[Finding]:
-    """What in a workload kubeconfig works on this machine only: Modelplane's providers have no exec plugins (facts
-    §4.1).
+    """What in a workload kubeconfig works on this machine only: Modelplane's providers have no exec
+    plugins.
     """
     user = yaml.load(kubeconfig.text, LOADER)["users"][0]["user"]  # a safe loader
     if "exec" in user:

@@ -1,8 +1,8 @@
 """The device gate: the workload cluster publishes devices that the recipe's selectors match, and the DeviceClass to
 claim them.
 
-A ServingStack says Ready when the DRA driver has published nothing (facts §4.1, §8: modelplane issue 202), so this
-looks at the ResourceSlices themselves.
+A ServingStack says Ready when the DRA driver has published nothing (modelplane issue 202), so this looks at the
+ResourceSlices themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The InferenceCluster gate: the serving stack is up on the workload cluster and its gateway has an address.
 
-Ready=True alone is not asked: a replica is placed only on a cluster that also has a gateway address (facts §5).
+Ready=True alone is not asked: Modelplane v0.3.1 places a replica only on a cluster that also has a gateway address.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class InferenceClusterReady(Gate):
     workload's gateway.
 
     On destroy it waits until no usage protects the cluster: Crossplane refuses its deletion while one does, and the
-    usage outlives the last replica until Modelplane looks again (facts §7).
+    usage outlives the last replica until Modelplane looks again.
     """
 
     outputs = ("gateway_address",)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from modelplane.kinds.base import API_VERSION, Column, Definition, Model, Resource, Rule, Spec, Status
 
-# ModelService reads exactly this object (facts §2.3); another name is never found.
+# A ModelService of Modelplane v0.3.1 reads exactly this object; another name is never found.
 GATEWAY_NAME = "default"
 
 

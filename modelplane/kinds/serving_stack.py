@@ -35,7 +35,7 @@ class StackSecret(Model):
 
 
 class StackVersions(Model):
-    """Chart versions; the defaults are those of all releases up to v0.3.1 (facts §1.1)."""
+    """Chart versions; the defaults are those of all releases up to v0.3.1, as in their XRD."""
 
     gateway_api: _Version = "v1.5.1"
     cert_manager: _Version = "v1.17.1"

@@ -9,7 +9,7 @@ Played: Modelplane. Its XRDs are made from this project's types, its composition
 (``sandbox.functions``). The package objects are records: Configuration `modelplane`, Function and FunctionRevision are
 paused, nothing was pulled, and their conditions were written here. Deployment `crossplane` in crossplane-system has no
 replicas: it only names the version that runs as a process. Crossplane and the provider act as cluster admin: missing
-RBAC rules (facts/modelplane.md §3.1, prerequisites) do not show here.
+RBAC rules do not show here.
 
 Not there: provider-helm, the cloud providers, the RBAC manager, package installation.
 """

@@ -1,4 +1,4 @@
-"""What the NVIDIA DRA driver publishes on a node with one L4 (facts/cloud_pulumi.md §4.3)."""
+"""What the NVIDIA DRA driver (kubernetes-sigs/dra-driver-nvidia-gpu 0.4) publishes on a node with one L4."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class TestOrder:
             assert before in reaches(ran, after), f"{after} does not wait for {before}"
 
     def test_destroy_waits_for_the_replicas_between_the_deployment_and_the_cluster(self, ran: Ran) -> None:
-        # Modelplane: an InferenceCluster deleted before its replicas is refused, or hangs (facts §7).
+        # Modelplane: an InferenceCluster deleted before its replicas is refused, or hangs.
         assert "model-replicas-gone" in reaches(ran, "model-deployment")
         assert "platform-cluster" in reaches(ran, "model-replicas-gone")
 
@@ -143,7 +143,7 @@ class TestOrder:
 
 class TestReplacement:
     def test_a_changed_engine_replaces_the_deployment_old_before_new(self, ran: Ran) -> None:
-        # facts §6: a rolled pod on a single-GPU pool waits for ever for the claim of the one before.
+        # A rolled pod on a single-GPU pool waits for ever for the claim of the one before.
         request = ran.named("model-deployment").request
         assert (list(request.replaceOnChanges), request.deleteBeforeReplace) == (["spec.template"], True)
 

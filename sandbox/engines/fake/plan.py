@@ -18,7 +18,7 @@ from sandbox.engines.fake.refusals import as_read, refuse
 from sandbox.engines.fake.settings import Settings, read_settings
 
 _GIB = 2**30
-# Beside the weights: activations of the profile run, CUDA graphs, context. The facts say 1 to 2 GiB on an L4.
+# Beside the weights: activations of the profile run, CUDA graphs, context. Between 1 and 2 GiB are usual on an L4.
 _OVERHEAD_GIB = 1.0
 # vLLM's KV block in tokens on each device.
 _BLOCK = {"cuda": 16, "cpu": 128}

@@ -65,7 +65,7 @@ def check_sampling(given: Mapping[str, object], plan: Plan) -> None:
 
 
 def token_limit(given: Mapping[str, object], *, chat: bool, prompt: int, plan: Plan) -> int:
-    """How many tokens may be made: judged per version (facts/vllm.md, error table)."""
+    """How many tokens may be made: each version judges and words it in its own way."""
     length, minor = plan.max_model_len, plan.version.features.since.minor
     if prompt >= length:
         why = (

@@ -101,7 +101,7 @@ def _runner(out: Log, plan: Plan) -> None:
 
 
 def _config(plan: Plan) -> str:
-    """The config string, in vLLM's order (facts: log lines of each version)."""
+    """The config string, in vLLM's order."""
     minor = plan.version.features.since.minor
     args = plan.args
     speculative = "None"

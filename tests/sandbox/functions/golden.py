@@ -1,4 +1,4 @@
-"""What Modelplane v0.3.1 itself composed (shared/modelplane/golden), cut back to what its functions asked for."""
+"""What Modelplane v0.3.1 itself composed, cut back to what its functions asked for."""
 
 from __future__ import annotations
 

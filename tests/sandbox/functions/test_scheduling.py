@@ -1,4 +1,4 @@
-"""Where replicas go (facts/modelplane.md §5), as a table of situations."""
+"""Where replicas go, as a table of situations."""
 
 from __future__ import annotations
 
