@@ -49,7 +49,7 @@ def _wait_until_serving(address: str, say: Callable[[str], None]) -> None:
     begun = told = time.monotonic()
     while True:
         try:
-            status = httpx.get(f"{address}/health").status_code
+            status = httpx.get(f"{address}/health", trust_env=False).status_code
         except httpx.HTTPError as error:
             status, why = 0, str(error)
         else:
@@ -69,7 +69,7 @@ def complete(address: str, model: str) -> str:
     """One chat completion from the service. Problems, one line, when it does not answer with text."""
     body = {"model": model, "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 96, "temperature": 0}
     try:
-        answer = httpx.post(f"{address}/v1/chat/completions", json=body, timeout=COMPLETION_SECONDS)
+        answer = httpx.post(f"{address}/v1/chat/completions", json=body, timeout=COMPLETION_SECONDS, trust_env=False)
         answer.raise_for_status()
         text = answer.json()["choices"][0]["message"]["content"]
     except (httpx.HTTPError, LookupError, ValueError) as error:

@@ -64,6 +64,9 @@ class Kube:
             except OSError as problem:  # ssl.SSLError is one
                 message = f"cannot read the cluster's CA from {ca_file}: {problem.strerror or problem}"
                 raise ApiError(message) from problem
+            # A managed cluster's authority may lack extensions that Python 3.13 asks for by default
+            # (kubernetes-client/python issue 2394).
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]  # never through a proxy
         if context:
             handlers.append(urllib.request.HTTPSHandler(context=context))

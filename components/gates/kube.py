@@ -147,7 +147,7 @@ class Kube:
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port
-        proxy = self._cluster.get("proxy-url") or _environment_proxy(self._url.scheme, host)
+        proxy = self._cluster.get("proxy-url") or environment_proxy(self._url.scheme, host)
         target = urlsplit(proxy) if proxy else self._url
         if self._url.scheme == "http":
             connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=self._timeout)
@@ -171,6 +171,9 @@ class Kube:
             raise KubeError(
                 f"the kubeconfig for {self.server} has no valid certificate-authority-data", fatal=True
             ) from None
+        # Authorities of older and of managed clusters lack extensions that Python 3.13 asks for by default
+        # (kubernetes-client/python issue 2394); kubectl does not.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self._cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -255,8 +258,9 @@ class _Https(http.client.HTTPSConnection):
         self.sock = self._tls_context.wrap_socket(self.sock, server_hostname=self._server_name)
 
 
-def _environment_proxy(scheme: str, host: str) -> str:
-    if urllib.request.proxy_bypass(host):
+def environment_proxy(scheme: str, host: str) -> str:
+    """The proxy that the environment names for a host; "" for none, as always for this machine itself (as kubectl)."""
+    if host in ("localhost", "::1") or host.startswith("127.") or urllib.request.proxy_bypass(host):
         return ""
     return urllib.request.getproxies().get(scheme, "")
 
@@ -286,6 +290,7 @@ def _exec_credential(plugin: Manifest) -> Manifest:
         done = subprocess.run(  # the user's own kubeconfig names it
             [command, *(plugin.get("args") or [])],
             env=environment,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=EXEC_SECONDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.gates.gate import UNKNOWN, Gate, Properties, known
 from components.gates.kube import Kube, KubeError, path
-from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
+from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
 
 # Tells, after a crash between creation and Pulumi's record of it, that the namespace is ours.
 OWNER_ANNOTATION = "speculation/stack"
@@ -31,7 +31,7 @@ class Namespace(Gate):
         if not properties.get("made"):
             return
         kube, url = Kube(properties["kubeconfig"]), path("v1", "namespaces", name=properties["name"])
-        wait(f"the end of namespace {properties['name']}", lambda: _removed(kube, url), run)
+        wait(f"the end of namespace {properties['name']}", forgiving(lambda: _removed(kube, url), run), run)
 
 
 def _ensure(kube: Kube, inputs: Properties) -> Outcome:

@@ -10,10 +10,11 @@ import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from components.gates.events import recent
 from components.gates.gate import Gate, Properties
-from components.gates.kube import Kube, Manifest, path
+from components.gates.kube import Kube, Manifest, environment_proxy, path
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
 from modelplane.readiness import gateway_missing, service_missing
 
@@ -95,8 +96,10 @@ def judge(service: Manifest, gateway: Manifest, answer: Answer | None, model: st
 
 def ask(address: str) -> Answer:
     """GET <address>/v1/models once."""
+    proxy = environment_proxy("http", urlsplit(address).hostname or "")
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy} if proxy else {}))
     try:
-        with urllib.request.urlopen(f"{address}/v1/models", timeout=HTTP_SECONDS) as response:
+        with opener.open(f"{address}/v1/models", timeout=HTTP_SECONDS) as response:
             body = json.loads(response.read())
             return Answer(response.status, models=tuple(str(entry["id"]) for entry in body["data"]))
     except urllib.error.HTTPError as error:

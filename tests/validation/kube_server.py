@@ -54,7 +54,7 @@ class KubeServer:
 def serve(folder: Path) -> Iterator[KubeServer]:
     """A running server, its CA and a token in `folder` as the kubelet would mount them."""
     state = KubeServer(service_account=folder)
-    key_file = _certificate(folder)
+    _certificates(folder)
     (folder / "token").write_text(TOKEN)
 
     class Handler(_Handler):
@@ -62,7 +62,7 @@ def serve(folder: Path) -> Iterator[KubeServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "ca.crt", key_file)
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
     state.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -149,28 +149,30 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _certificate(folder: Path) -> Path:
-    """A self-signed certificate as ca.crt; returns the key's file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+def _certificates(folder: Path) -> None:
+    """An authority (ca.crt) and a server's certificate and key (server.*), without key identifiers, as EKS has them."""
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority = _unsigned("kubernetes", authority_key).add_extension(
+        x509.BasicConstraints(ca=True, path_length=None), critical=True
+    )
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    server = _unsigned("kube-apiserver", key).add_extension(address, critical=False)
+    pem = serialization.Encoding.PEM
+    for name, builder in (("ca.crt", authority), ("server.crt", server)):
+        (folder / name).write_bytes(builder.sign(authority_key, hashes.SHA256()).public_bytes(pem))
+    (folder / "server.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+
+
+def _unsigned(name: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
-    certificate = (
+    return (
         x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")]))
         .public_key(key.public_key())
-        .serial_number(1)
+        .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
     )
-    (folder / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_file = folder / "server.key"
-    key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return key_file

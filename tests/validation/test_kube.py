@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,18 @@ def test_pods_are_listed_by_label(server: KubeServer, kube: Kube) -> None:
     server.pods = [pod("a", "one"), pod("b", "two"), pod("c", "three")]
     found = kube.list_pods("default", "modelplane.ai/serving in (one,three)")
     assert [item["metadata"]["name"] for item in found] == ["a", "c"]
+
+
+def test_an_authority_without_key_identifiers_is_enough(server: KubeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ssl.create_default_context
+
+    def strict(**given: Any) -> ssl.SSLContext:
+        context = original(**given)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT  # what Python 3.13, the Job's own, has by default
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    assert Kube(server.url, server.service_account).list_pods("default", "modelplane.ai/serving in (one)") == []
 
 
 def test_a_log_within_the_limit_is_complete(server: KubeServer, kube: Kube) -> None:
