@@ -18,10 +18,9 @@ from components.encoding import base64_text, content_hash
 from components.gates import resources as gates
 from components.manifest import KubernetesObject
 from modelplane.kinds import GATEWAY_NAME, InferenceClass, InferenceCluster, InferenceGateway
+from modelplane.names import SYSTEM_NAMESPACE
 from stacks import gpu
 
-# Modelplane reads cluster Secrets from here and composes into it.
-NAMESPACE = "modelplane-system"
 # The chart version of all of Modelplane's documents and tests, v0.1.0 to v0.3.1.
 TRAEFIK_VERSION = "40.2.0"
 CLASS_NAME = "nvidia-l4"
@@ -55,7 +54,7 @@ class InferencePlatform(pulumi.ComponentResource):
         namespace = gates.Namespace(
             f"{name}-namespace",
             kubeconfig=args.control_plane.kubeconfig,
-            namespace=NAMESPACE,
+            namespace=SYSTEM_NAMESPACE,
             timeout=args.destroy_timeout,
             opts=ResourceOptions(parent=self, depends_on=list(args.control_plane.ready)),
         )
@@ -121,7 +120,7 @@ def secret_manifest(cluster_name: str, kubeconfig: Output[str]) -> dict[str, obj
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": secret_name(cluster_name), "namespace": NAMESPACE},
+        "metadata": {"name": secret_name(cluster_name), "namespace": SYSTEM_NAMESPACE},
         "type": "Opaque",
         "data": {"kubeconfig": kubeconfig.apply(base64_text)},
     }

@@ -22,10 +22,8 @@ from components.cluster import Cluster
 from components.encoding import base64_text, content_hash
 from components.gates import resources as gates
 from components.manifest import KubernetesObject
+from modelplane.names import ENGINE_NAMESPACE
 from stacks.gpu import DEVICE_CLASS
-
-# Where Modelplane runs every engine pod (facts §6), so where the Secrets that engines name must be.
-ENGINE_NAMESPACE = "default"
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from typing import Any
 
 import pulumi
 
-from components.model import ENGINE_NAMESPACE
 from engine.findings import Finding, Severity
+from modelplane.names import ENGINE_NAMESPACE, SERVING_LABEL
 from stacks.kubeconfig import Kubeconfig
 from stacks.settings import ROOT
 
-SERVING_LABEL = "modelplane.ai/serving"
 # A ModelDeployment has at most ten replicas of at most eight engines; kubectl follows five by default.
 MAX_LOGS = 80
 

@@ -19,7 +19,7 @@ from components.cluster import Cluster
 from components.encoding import base64_text
 from components.gates import resources as gates
 from components.manifest import KubernetesObject
-from components.model import ENGINE_NAMESPACE
+from modelplane.names import ENGINE_NAMESPACE
 from validation.package import build_zipapp, content_hash
 from validation.settings import PROGRAM_PATH, SCHEMA
 

@@ -14,11 +14,10 @@ from components.gates.gate import Gate, Properties
 from components.gates.kube import Kube, path
 from components.gates.pods import Workload, explained, judge_pods, look
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
+from modelplane.names import DEPLOYMENT_LABEL, ENGINE_NAMESPACE, SERVING_LABEL
 from modelplane.readiness import deployment_missing
 
 API = "modelplane.ai/v1alpha1"
-DEPLOYMENT_LABEL, SERVING_LABEL = "modelplane.ai/deployment", "modelplane.ai/serving"
-ENGINE_NAMESPACE = "default"
 
 
 class ReplicasReady(Gate):
