@@ -189,7 +189,7 @@ def modelplane_problems(xrds: list[Manifest] | None, configurations: Iterable[Ma
         sentence(
             f"{name} takes no objects yet",
             "; ".join(missing),
-            f"see `kubectl describe xrd {name}` on the control plane",
+            f"`kubectl describe xrd {name}` on the control plane",
         )
         for name in XRDS
         if (missing := xrd_missing(by_name[name]))

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
@@ -186,7 +187,7 @@ def from_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
     return {key: _from_value(value) for key, value in struct.fields.items()}
 
 
-def to_struct(properties: dict[str, object]) -> struct_pb2.Struct:
+def to_struct(properties: Mapping[str, object]) -> struct_pb2.Struct:
     struct = struct_pb2.Struct()
     struct.update(properties)
     return struct

@@ -97,7 +97,7 @@ def wait(goal: str, probe: Probe, run: Run, *, poll: float = POLL_SECONDS) -> Do
             if outcome.cause != failing:
                 failing, failing_since = outcome.cause, now
             if now - failing_since >= outcome.settle:
-                raise GateError(sentence(f"{goal} cannot come up", outcome.cause, outcome.remedy))
+                raise GateError(sentence(f"gave up on {goal}", outcome.cause, outcome.remedy))
             outcome = Waiting((outcome.cause,), remedy=outcome.remedy)
         else:
             failing = ""
@@ -163,10 +163,10 @@ def _progress(goal: str, waiting: Waiting) -> str:
 
 
 def _timed_out(goal: str, waiting: Waiting, timeout: float) -> str:
-    clauses = ["; ".join(waiting.missing) or "not there", newest(waiting.events)]
+    clauses = ["; ".join(waiting.missing) or "nothing is known of it", newest(waiting.events)]
     if waiting.cause:
         clauses.append(f"known cause: {waiting.cause}")
-    state = f"{goal} is not there after {_duration(timeout)}"
+    state = f"waited {_duration(timeout)} in vain for {goal}"
     return sentence(state, ". ".join(clause for clause in clauses if clause), waiting.remedy)
 
 

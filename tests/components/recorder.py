@@ -1,4 +1,6 @@
-"""Runs the program under Pulumi's mocks and keeps every registration as the engine would see it: inputs, options, outputs."""
+"""Runs the program under Pulumi's mocks and keeps every registration as the engine would see it: inputs, options,
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,16 @@ import runpy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pulumi
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped, unused-ignore]
 from pulumi.runtime import rpc
 from pulumi.runtime.config import set_all_config
-from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, _ensure_event_loop, set_mocks
+from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
 from pulumi.runtime.settings import get_root_resource, set_root_resource
-from pulumi.runtime.stack import run_pulumi_func
-from pulumi.runtime.sync_await import _sync_await
+from pulumi.runtime.stack import Stack, run_pulumi_func
+from pulumi.runtime.sync_await import _ensure_event_loop, _sync_await
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET_KEY, SECRET_MARK = rpc._special_sig_key, rpc._special_secret_sig
@@ -70,11 +72,11 @@ class Recorder(MockMonitor):
         super().__init__(mocks)
         self.seen: list[Registration] = []
 
-    def RegisterResource(self, request: Any) -> Any:
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's
         if request.type != "pulumi:pulumi:Stack":
             urn = self.make_urn(request.parent, request.type, request.name)
             self.seen.append(Registration(request.type, request.name, urn, _raw(request.object), request))
-        return super().RegisterResource(request)
+        return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
 class Answers(Mocks):
@@ -87,7 +89,7 @@ class Answers(Mocks):
         given = {key: value for key, value in args.inputs.items() if value is not None}
         return f"{args.name}-id", {**given, **self.gates.get(args.typ, {})}
 
-    def call(self, args: Any) -> dict[str, Any]:
+    def call(self, args: Any) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         raise AssertionError(f"the program calls {args.token}")
 
 
@@ -119,8 +121,8 @@ def run_program(
 def _run(
     answers: Answers, monitor: Recorder, config: Mapping[str, str], secrets: tuple[str, ...], preview: bool
 ) -> Ran:
-    _ensure_event_loop()
-    set_root_resource(None)
+    _ensure_event_loop()  # type: ignore[no-untyped-call]
+    set_root_resource(cast("pulumi.Resource", None))
     set_mocks(answers, project="speculation", stack="test", preview=preview, monitor=monitor)
     set_all_config(dict(config), list(secrets))
 
@@ -131,7 +133,7 @@ def _run(
         _sync_await(run_pulumi_func(program))
     except pulumi.RunError as error:
         return Ran(monitor.seen, {}, str(error))
-    exported = get_root_resource().outputs
+    exported = cast("Stack", get_root_resource()).outputs
     return Ran(monitor.seen, _raw(_sync_await(rpc.serialize_properties(exported, {}))))
 
 

@@ -1,8 +1,11 @@
-"""What the whole program promises the engine: explicit providers, secrets, order, replacement; checked on its registrations."""
+"""What the whole program promises the engine: explicit providers, secrets, order, replacement; checked on its
+registrations.
+"""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -121,7 +124,7 @@ class TestOrder:
             "validation-run",
             "validation-verdict",
         ]
-        for before, after in zip(steps, steps[1:], strict=False):
+        for before, after in pairwise(steps):
             assert before in reaches(ran, after), f"{after} does not wait for {before}"
 
     def test_destroy_waits_for_the_replicas_between_the_deployment_and_the_cluster(self, ran: Ran) -> None:
@@ -168,9 +171,9 @@ class TestOutputs:
             "model": "qwen3-8b-spec",
             "validation": {"schema": 1, "verdict": "speculating"},
             "workload_cluster": "workload",
-            "log_command": "(umask 077; pulumi stack output workload_kubeconfig --show-secrets > workload.kubeconfig) && "
-            "kubectl --kubeconfig workload.kubeconfig logs -n default -l modelplane.ai/serving=model-1a2b3 -c engine "
-            "--tail=-1",
+            "log_command": "(umask 077; pulumi stack output workload_kubeconfig --show-secrets > workload.kubeconfig) "
+            "&& kubectl --kubeconfig workload.kubeconfig logs -n default -l modelplane.ai/serving=model-1a2b3 -c "
+            "engine --tail=-1",
         }
 
     def test_the_log_command_follows_all_replicas(self) -> None:

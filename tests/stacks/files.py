@@ -12,7 +12,7 @@ import yaml
 DATA = "Y2VydGlmaWNhdGU="
 
 
-def kubeconfig(server: str = "https://203.0.113.1:6443", **user: Any) -> dict[str, Any]:
+def kubeconfig(server: str = "https://203.0.113.1:6443", /, **user: Any) -> dict[str, Any]:
     """A kubeconfig with one context `admin`; user: its user's fields, a token without any."""
     return {
         "apiVersion": "v1",
@@ -33,7 +33,9 @@ def project(folder: Path) -> Path:
 
 
 def config(**keys: Any) -> dict[str, str]:
-    """Config of a stack as Pulumi hands it over: objects as JSON. Without a key its default here; None leaves it out."""
+    """Config of a stack as Pulumi hands it over: objects as JSON. A key that is not given has a default here; None
+    leaves it out.
+    """
     existing = {
         "controlPlane": {"kubeconfigFile": "control-plane.kubeconfig"},
         "workload": {"kubeconfigFile": "workload.kubeconfig"},

@@ -33,7 +33,8 @@ REFUSED = [
     (
         yaml.safe_dump(kubeconfig(**{"auth-provider": {"name": "gcp"}})),
         None,
-        "logs in with `auth-provider`, which Kubernetes clients no longer support; use a token, a certificate or `exec`",
+        "logs in with `auth-provider`, which Kubernetes clients no longer support; use a token, a certificate or "
+        "`exec`",
     ),
     (
         yaml.safe_dump(kubeconfig(**{"client-key": "key.pem"})),
@@ -98,8 +99,8 @@ CONTAINED = [
     (
         {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws"}},
         [
-            f"error: {KEY}: logs in with the plugin aws, which does not exist inside Modelplane's provider pods; make a "
-            "kubeconfig with the token of a ServiceAccount bound to cluster-admin on the workload cluster"
+            f"error: {KEY}: logs in with the plugin aws, which does not exist inside Modelplane's provider pods; "
+            "make a kubeconfig with the token of a ServiceAccount bound to cluster-admin on the workload cluster"
         ],
     ),
     (

@@ -1,4 +1,6 @@
-"""Everything that is wrong with a configuration is said at once, a whole line each; a right one becomes frozen values."""
+"""Everything that is wrong with a configuration is said at once, a whole line each; a right one becomes frozen
+values.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def settings(folder: Path, encrypted: tuple[str, ...] = (), **keys: Any) -> Sett
     return parse_settings(config(**keys), encrypted, project(folder))
 
 
-def recipe(folder: Path, change: str = "", **replaced: str) -> str:
+def recipe(folder: Path, **replaced: str) -> str:
     """A recipe file: ours, with texts replaced."""
     text = (ROOT / "recipes" / "qwen3-8b-spec.yaml").read_text()
     for old, new in replaced.items():
@@ -142,8 +144,8 @@ TABLE = [
             }
         },
         [
-            "error: speculation:secrets.huggingFaceToken: recipe qwen3-8b-spec has no env HF_TOKEN from a secretKeyRef, "
-            "so no engine would read it; add the variable to the recipe's container, or remove the token",
+            "error: speculation:secrets.huggingFaceToken: recipe qwen3-8b-spec has no env HF_TOKEN from a "
+            "secretKeyRef, so no engine would read it; add the variable to the recipe's container, or remove the token",
             "error: speculation:secrets.imagePull.reg: recipe qwen3-8b-spec names no such imagePullSecrets entry (it "
             "names: none); correct the name, or add it to the recipe",
         ],
@@ -262,8 +264,8 @@ def test_a_secret_that_the_recipe_reads_and_nobody_gives_is_warned_of(tmp_path: 
     name = recipe(tmp_path, image=TOKEN_ENV)
     without = [w.line() for w in settings(tmp_path, recipe=name).warnings if w.severity == "warning"]
     assert without == [
-        "warning: recipe Secret hugging-face, key token: an engine of the recipe reads it, and this stack does not make "
-        "it; make it in namespace default of the workload cluster or set speculation:secrets.huggingFaceToken"
+        "warning: recipe Secret hugging-face, key token: an engine of the recipe reads it, and this stack does not "
+        "make it; make it in namespace default of the workload cluster or set speculation:secrets.huggingFaceToken"
     ]
     given = settings(tmp_path, ("speculation:secrets",), recipe=name, secrets={"huggingFaceToken": "hf_x"})
     assert [w.line() for w in given.warnings if w.severity == "warning"] == []

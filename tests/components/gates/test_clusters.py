@@ -1,0 +1,325 @@
+"""Which pairs of clusters are refused before anything is made in them, and with which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from components.gates.clusters import (
+    BROUGHT_TO_CONTROL_PLANE,
+    BROUGHT_TO_WORKLOAD,
+    XRDS,
+    Clusters,
+    leftovers,
+    modelplane_problems,
+    node_problems,
+    occupied,
+)
+from modelplane.kinds import KINDS
+from tests.components.gates.api import Api, Clock, serve
+from tests.components.gates.objects import Manifest, condition, labelled, node
+
+GPU = labelled(
+    node("gpu-1", "nvidia.com/gpu:NoSchedule"), **{"modelplane.ai/pool": "gpu", "nvidia.com/gpu.present": "true"}
+)
+SYSTEM = node("system-1")
+
+
+def xrd(name: str, generation: int = 1, observed: int = 1, status: str = "True") -> Manifest:
+    established = condition("Established", status, "WatchingCompositeResource", observedGeneration=observed)
+    return {"metadata": {"name": name, "generation": generation}, "status": {"conditions": [established]}}
+
+
+def configuration(tag: str) -> Manifest:
+    return {"metadata": {"name": "modelplane"}, "spec": {"package": f"xpkg.upbound.io/modelplane/modelplane:{tag}"}}
+
+
+ALL = [xrd(name) for name in XRDS]
+PACKAGE = "xpkg.upbound.io/modelplane/modelplane:v0.3.1"
+
+MODELPLANE = [
+    pytest.param(ALL, [configuration("v0.3.1")], [], id="v0.3.1"),
+    pytest.param(ALL, [], [], id="without a Configuration its kinds decide"),
+    pytest.param(
+        None,
+        [],
+        [
+            "the control plane has no Crossplane; install Crossplane 2.3.4 and Modelplane v0.3.1 on it "
+            "(docs.modelplane.ai), or give another kubeconfig"
+        ],
+        id="no Crossplane",
+    ),
+    pytest.param(
+        [],
+        [],
+        [f"the control plane lacks Modelplane; install the Configuration {PACKAGE} and wait until it is healthy"],
+        id="no Modelplane",
+    ),
+    pytest.param(
+        [one for one in ALL if "modelservices" not in one["metadata"]["name"]],
+        [configuration("v0.3.1")],
+        [
+            "the control plane lacks modelservices.modelplane.ai of Modelplane; install the Configuration "
+            f"{PACKAGE} and wait until it is healthy"
+        ],
+        id="one kind is missing",
+    ),
+    pytest.param(
+        ALL,
+        [configuration("v0.3.0")],
+        [
+            "the control plane has Modelplane v0.3.0: the API server rejects its ModelDeployment and ModelReplica "
+            "schemas (a broken regular expression and a rule over the cost limit, Modelplane issue 399), so neither "
+            f"kind exists although the Configuration says Healthy; upgrade its Configuration to {PACKAGE}"
+        ],
+        id="v0.3.0 is refused with its reason",
+    ),
+    pytest.param(
+        ALL,
+        [configuration("v0.1.0")],
+        [
+            "the control plane has Modelplane v0.1.0: this stack writes manifests of v0.3.1; upgrade its Configuration "
+            f"to {PACKAGE}"
+        ],
+        id="an older release",
+    ),
+    pytest.param(
+        [
+            *(one for one in ALL if "modeldeployments" not in one["metadata"]["name"]),
+            xrd("modeldeployments.modelplane.ai", 2, 1),
+        ],
+        [configuration("v0.3.1")],
+        [
+            "modeldeployments.modelplane.ai takes no objects yet: Established is of generation 1, the schema of "
+            "generation 2 is not served; `kubectl describe xrd modeldeployments.modelplane.ai` on the control plane"
+        ],
+        id="Established=True of an older schema, as v0.3.0 leaves it on top of v0.3.1 (facts 11)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("xrds", "configurations", "problems"), MODELPLANE)
+def test_the_control_plane_needs_modelplane_established(
+    xrds: list[Manifest] | None, configurations: list[Manifest], problems: list[str]
+) -> None:
+    assert modelplane_problems(xrds, configurations) == problems
+
+
+def test_the_kinds_looked_for_are_those_of_the_typed_api() -> None:
+    unused = {"modelcaches.modelplane.ai"}
+    assert set(XRDS) == {kind.DEFINITION.crd_name for kind in KINDS.values()} - unused
+
+
+def groups(*names: str) -> Manifest:
+    return {"groups": [{"name": name, "versions": [{"version": "v1"}]} for name in names]}
+
+
+OCCUPIED = [
+    ("the control plane", BROUGHT_TO_CONTROL_PLANE, ["apps", "cert-manager.io"], ""),
+    (
+        "the control plane",
+        BROUGHT_TO_CONTROL_PLANE,
+        ["gateway.networking.k8s.io"],
+        "the Gateway API (API group gateway.networking.k8s.io)",
+    ),
+    (
+        "the workload cluster",
+        BROUGHT_TO_WORKLOAD,
+        ["monitoring.coreos.com", "cert-manager.io", "batch"],
+        "cert-manager and the Prometheus operator (API group cert-manager.io, monitoring.coreos.com)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("which", "brought", "served", "found"), OCCUPIED)
+def test_a_cluster_that_holds_what_modelplane_brings_is_refused(
+    which: str, brought: dict[str, str], served: list[str], found: str
+) -> None:
+    expected = (
+        [
+            f"{which} already holds {found}, which Modelplane installs itself and does not adopt; use a cluster "
+            "dedicated to Modelplane, or uninstall it and delete its CRDs"
+        ]
+        if found
+        else []
+    )
+    assert occupied(which, groups(*served), brought) == expected
+
+
+NODES = [
+    pytest.param([GPU, SYSTEM], 1, [], id="a GPU node and a system node"),
+    pytest.param([labelled(node("one"), **GPU["metadata"]["labels"])], 1, [], id="one untainted node is both"),
+    pytest.param(
+        [node("a"), node("b")],
+        1,
+        [
+            "no node of the workload cluster carries modelplane.ai/pool=gpu, so engine pods would stay Pending; "
+            "`kubectl label node GPU_NODE modelplane.ai/pool=gpu nvidia.com/gpu.present=true`"
+        ],
+        id="no node of the pool",
+    ),
+    pytest.param(
+        [GPU, SYSTEM],
+        2,
+        [
+            "platform.nodePool.nodeCount: 2: 1 nodes carry modelplane.ai/pool=gpu, and Modelplane schedules by the "
+            "declared number alone; set it to 1"
+        ],
+        id="fewer nodes than declared",
+    ),
+    pytest.param(
+        [
+            labelled(
+                node("gpu-1", "nvidia.com/gpu:NoSchedule"),
+                **{"modelplane.ai/pool": "gpu", "cloud.google.com/gke-gpu": "true"},
+            ),
+            SYSTEM,
+        ],
+        1,
+        [
+            "GPU node gpu-1 has no label by which the DRA driver finds NVIDIA hardware, so no GPU would be published; "
+            "`kubectl label node gpu-1 nvidia.com/gpu.present=true`"
+        ],
+        id="E82: a GKE L4 node without the label that the DRA driver looks for",
+    ),
+    pytest.param(
+        [labelled(node("gpu-1", "nvidia.com/gpu:NoSchedule", "team:NoExecute"), **GPU["metadata"]["labels"]), SYSTEM],
+        1,
+        [
+            "GPU node gpu-1 has the taint team:NoExecute, but engine pods tolerate only nvidia.com/gpu:NoSchedule; "
+            "remove it"
+        ],
+        id="a taint that no engine tolerates",
+    ),
+    pytest.param(
+        [GPU, node("system-1", "dedicated:NoSchedule")],
+        1,
+        [
+            "every node of the workload cluster is tainted, but the endpoint picker, Envoy, cert-manager and "
+            "Prometheus tolerate nothing; add a node without taints"
+        ],
+        id="no node without taints",
+    ),
+    pytest.param(
+        [
+            labelled(
+                node("gpu-1", "nvidia.com/gpu:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"),
+                **GPU["metadata"]["labels"],
+            ),
+            SYSTEM,
+        ],
+        1,
+        [],
+        id="a node that is not ready right now is no reason",
+    ),
+]
+
+
+@pytest.mark.parametrize(("nodes", "count", "problems"), NODES)
+def test_the_nodes_must_be_as_the_pool_says(nodes: list[Manifest], count: int, problems: list[str]) -> None:
+    assert node_problems(nodes, "gpu", count) == problems
+
+
+def test_only_crds_of_what_modelplane_brings_are_swept_on_destroy() -> None:
+    crds = [
+        "certificates.cert-manager.io",
+        "gateways.gateway.networking.k8s.io",
+        "mine.example.com",
+        "podmonitors.monitoring.coreos.com",
+    ]
+    assert leftovers(crds) == [crds[0], crds[1], crds[3]]
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Api, Api]]:
+    """A control plane and a workload cluster that are fit."""
+    with ExitStack() as stack:
+        control_plane, workload = stack.enter_context(serve()), stack.enter_context(serve())
+        for name, api in (("a", control_plane), ("b", workload)):
+            api.objects["/api/v1/namespaces/kube-system"] = {"metadata": {"name": "kube-system", "uid": f"uid-{name}"}}
+            api.objects["/apis"] = groups("apps", "resource.k8s.io")
+        control_plane.put("/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions", *ALL)
+        control_plane.put("/apis/pkg.crossplane.io/v1/configurations", configuration("v0.3.1"))
+        workload.put("/api/v1/nodes", GPU, SYSTEM)
+        yield control_plane, workload
+
+
+def inputs(control_plane: Api, workload: Api) -> dict[str, Any]:
+    return {
+        "control_plane_kubeconfig": control_plane.kubeconfig,
+        "workload_kubeconfig": workload.kubeconfig,
+        "node_pool": "gpu",
+        "node_count": 1,
+    }
+
+
+def test_a_fit_pair_passes_and_its_identities_are_known_in_the_first_preview(pair: tuple[Api, Api]) -> None:
+    gate, given = Clusters(), inputs(*pair)
+    assert gate.problems(given, {}, {}) == []
+    assert gate.preview(given, None) == {"control_plane_uid": "uid-a", "workload_uid": "uid-b"}
+
+
+def test_the_same_cluster_twice_is_refused(pair: tuple[Api, Api]) -> None:
+    control_plane, _ = pair
+    (problem,) = Clusters().problems(inputs(control_plane, control_plane), {}, {})
+    assert problem.startswith(f"{control_plane.url} and {control_plane.url} are the same cluster")
+
+
+def test_two_addresses_of_one_cluster_are_the_same_cluster(pair: tuple[Api, Api]) -> None:
+    control_plane, workload = pair
+    workload.objects["/api/v1/namespaces/kube-system"]["metadata"]["uid"] = "uid-a"
+    (problem,) = Clusters().problems(inputs(control_plane, workload), {}, {})
+    assert "are the same cluster" in problem
+
+
+def test_both_unreachable_clusters_are_named(pair: tuple[Api, Api]) -> None:
+    control_plane, workload = pair
+    for api in pair:
+        api.refuse["/api/v1/namespaces/kube-system"] = 401
+    advice = "check the kubeconfig with `kubectl --kubeconfig FILE get nodes`"
+    assert sorted(Clusters().problems(inputs(*pair), {}, {})) == [
+        f"existing.controlPlane: {control_plane.url} does not accept the kubeconfig's credentials (401); {advice}",
+        f"existing.workload: {workload.url} does not accept the kubeconfig's credentials (401); {advice}",
+    ]
+
+
+def test_what_the_stack_itself_brought_is_no_reason_to_refuse_later(pair: tuple[Api, Api]) -> None:
+    gate, given = Clusters(), inputs(*pair)
+    for api in pair:
+        api.objects["/apis"] = groups("resource.k8s.io", "gateway.networking.k8s.io", "cert-manager.io")
+    assert len(gate.problems(given, {}, {})) == 2
+    assert gate.problems(given, given, {"control_plane_uid": "uid-a", "workload_uid": "uid-b"}) == []
+
+
+def test_another_cluster_under_a_running_stack_is_refused(pair: tuple[Api, Api]) -> None:
+    given = inputs(*pair)
+    (problem,) = Clusters().problems(given, given, {"control_plane_uid": "uid-a", "workload_uid": "uid-before"})
+    assert problem == (
+        f"existing.workload: {pair[1].url} is not the cluster in which this stack was made; destroy the stack with "
+        "the old kubeconfig first, or forget it with `pulumi stack rm --force`"
+    )
+
+
+def test_a_changed_declaration_of_the_pool_is_held_against_the_nodes(pair: tuple[Api, Api]) -> None:
+    given = inputs(*pair)
+    assert len(Clusters().problems({**given, "node_count": 2}, given, {})) == 1
+
+
+def test_destroy_sweeps_the_serving_stacks_crds_and_says_when_it_cannot(pair: tuple[Api, Api]) -> None:
+    _, workload = pair
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    workload.put(
+        crds, {"metadata": {"name": "gateways.gateway.networking.k8s.io"}}, {"metadata": {"name": "mine.example.com"}}
+    )
+    clock = Clock()
+    Clusters().delete(inputs(*pair), clock.run())
+    assert [key for key in workload.objects if key.startswith(crds)] == [f"{crds}/mine.example.com"]
+    workload.refuse[crds] = 403
+    Clusters().delete(inputs(*pair), clock.run())
+    assert clock.warned == [
+        f"CRDs of the serving stack may be left on the workload cluster: {workload.url} forbids what the stack "
+        "needs: refused for the test"
+    ]
