@@ -26,7 +26,7 @@ test: setup ## everything: unit tests, both dialects on the sandbox, the real en
 test-fast: setup ## no Go, no engine: under a minute
 	@$(BIN)/python -m pytest -m "not sandbox and not engine"
 
-check: setup ## ruff, strict types, generated documents current
+check: setup ## ruff, strict types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy .
@@ -37,10 +37,11 @@ format: setup ## apply ruff's fixes and format
 
 setup: $(STAMP) ## the project's Python environment in .venv
 
-# uv comes as a Python package into the environment; the rest is pinned as a closure in constraints.txt.
+# uv comes as a Python package into the environment; the rest is pinned as a closure in constraints.txt. An environment
+# without pip is half of one: an interrupted start, or a Debian without python3-venv.
 $(STAMP): requirements.txt pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is older: make PYTHON=python3.11 setup"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: install it (Debian: apt install python3-venv)"; exit 1; }
+	@test -x $(BIN)/pip -o -x $(UV) || $(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: install it (Debian: apt install python3-venv)"; exit 1; }
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 	@$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt -r requirements.txt --group tools --group test --group sandbox
 	@touch $@
