@@ -1,7 +1,7 @@
 """The serving platform on two clusters: Modelplane's gateway, the GPU class, and the workload cluster registered with
 it.
 
-Order (facts/modelplane.md §3.1, §4.1): namespace -> gateway and class -> kubeconfig Secret -> InferenceCluster ->
+Order: namespace -> gateway and class -> kubeconfig Secret -> InferenceCluster ->
 ready with a gateway address. Destroy runs the other way; the Secret outlives the InferenceCluster, whose finalizers
 need it (modelplane issue 212).
 """

@@ -2,10 +2,10 @@
 each step.
 
 Order: a GPU that the selectors match -> ModelDeployment -> all replicas ready -> ModelService serving. On destroy
-both are deleted, then no replica may be left before the platform goes (facts/modelplane.md §7).
+both are deleted, then no replica may be left before the platform goes.
 
 A changed engine replaces the deployment, old before new: Modelplane rolls pods, and on a single-GPU pool the new pod
-never gets the claim that the old one holds (facts §6). A changed number of replicas is an update.
+never gets the claim that the old one holds (modelplane issue 289). A changed number of replicas is an update.
 """
 
 from __future__ import annotations

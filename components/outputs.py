@@ -33,8 +33,8 @@ def report(findings: Iterable[Finding]) -> None:
 
 
 def log_command(replicas: Sequence[str], workload: Kubeconfig) -> str:
-    """The command that prints the engines' logs: on the workload cluster, by the ModelReplicas' names
-    (facts/modelplane.md §6).
+    """The command that prints the engines' logs: on the workload cluster, by the ModelReplicas' names,
+    since pods carry no label of their deployment.
     """
     selector = (
         f"{SERVING_LABEL} in ({','.join(replicas)})" if len(replicas) > 1 else f"{SERVING_LABEL}={''.join(replicas)}"

@@ -2,7 +2,7 @@
 
 Every preview asks: both answer, they are two, Crossplane and the right release of Modelplane are there and
 established. Before the first create also: neither holds what Modelplane will install, and the nodes are as the node
-pool says. Facts: modelplane.md §3.1, §4.1, §10.
+pool says.
 
 Deliberately not judged: node readiness (it comes and goes) and cluster size.
 """

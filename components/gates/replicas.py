@@ -1,8 +1,8 @@
 """The replicas of a ModelDeployment: all ready after it was applied, all gone after it was deleted.
 
 Modelplane says `ModelStarting` forever while a pod is Pending or its engine exits at each start, so the workload
-cluster's pods, events and engine logs are looked at too, and what cannot heal ends the wait at once (facts §5, §8:
-modelplane issues 202 and 437).
+cluster's pods, events and engine logs are looked at too, and what cannot heal ends the wait at once
+(modelplane issues 202 and 437).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReplicasGone(Gate):
     """Nothing at `up`; on destroy it waits, after the ModelDeployment is deleted, until no replica and no engine pod
     is left.
 
-    An InferenceCluster that is deleted earlier is refused by Crossplane's usages, or hangs for good (facts §7, §11).
+    An InferenceCluster that is deleted earlier is refused by Crossplane's usages, or hangs for good.
     Inputs: kubeconfig (control plane), workload_kubeconfig, namespace, name.
     """
 
@@ -89,7 +89,7 @@ def judge(deployment: dict[str, Any], replicas: list[dict[str, Any]], workload: 
 def _probe_gone(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Outcome:
     replicas = control_plane.list(path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}")
     pods = workload.list(path("v1", "pods", namespace=ENGINE_NAMESPACE), labels=SERVING_LABEL)
-    # Names of replicas are the deployment's and five hexadecimal digits (facts §2.9).
+    # Names of replicas are the deployment's and five hexadecimal digits.
     mine = re.compile(rf"{re.escape(name)}-[0-9a-f]{{5}}")
     left = [f"ModelReplica {replica['metadata']['name']}{_held(replica)}" for replica in replicas]
     left += [

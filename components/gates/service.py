@@ -1,7 +1,7 @@
 """The service gate: endpoints and routing resolved, and the address answers 200 with the model that clients will ask
 for.
 
-`status.address` is published while nothing serves, and Ready=True comes with no endpoint at all (facts §6, §11).
+`status.address` is published while nothing serves, and Ready=True comes with no endpoint at all (Modelplane v0.3.1).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
 from modelplane.readiness import gateway_missing, service_missing
 
 API = "modelplane.ai/v1alpha1"
-# ModelService looks its gateway up by this name (facts §2.3).
+# ModelService looks its gateway up by this name.
 GATEWAY = "default"
 # A model list is a few hundred bytes from memory: slower is not serving.
 HTTP_SECONDS = 10.0

@@ -1,7 +1,7 @@
 """The one way in which this stack waits: ask a probe until it is done, has failed for good, or the time is over.
 
 A probe looks at the cluster once and answers with one of three outcomes. What was promised decides, never a `Ready`
-condition alone (facts: `Ready=True` of a ModelService or ModelDeployment says nothing about a served model).
+condition alone: `Ready=True` of a ModelService or ModelDeployment says nothing about a served model.
 """
 
 from __future__ import annotations

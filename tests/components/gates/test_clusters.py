@@ -96,7 +96,7 @@ MODELPLANE = [
             "modeldeployments.modelplane.ai takes no objects yet: Established is of generation 1, the schema of "
             "generation 2 is not served; `kubectl describe xrd modeldeployments.modelplane.ai` on the control plane"
         ],
-        id="Established=True of an older schema, as v0.3.0 leaves it on top of v0.3.1 (facts 11)",
+        id="Established=True of an older schema, as v0.3.0 leaves it on top of v0.3.1",
     ),
 ]
 

@@ -174,7 +174,7 @@ DEPLOYMENTS = [
         deployment(0, SCHEDULED, STARTING, READY),
         [replica("m-11111")],
         Waiting(("0 of 1 replicas ready, 1 scheduled", "ReplicasReady is False (ModelStarting, 0 of 1 ready)")),
-        id="Ready=True while the engine starts is not believed (facts 11)",
+        id="Ready=True while the engine starts is not believed",
     ),
     pytest.param(
         deployment(1, SCHEDULED, READY, replicas=2),

@@ -49,7 +49,7 @@ TABLE = [
                 "no status.address: the control plane's gateway has none yet",
             )
         ),
-        id="Ready=True without an endpoint is not believed (facts 11)",
+        id="Ready=True without an endpoint is not believed",
     ),
     pytest.param(
         service(routing="False"),
