@@ -48,15 +48,16 @@ class _Invalid(Exception):  # noqa: N818 - what the file is, not an event
         self.why, self.remedy, self.value = why, remedy, value
 
 
-def read_kubeconfig_file(file: Path, context: str | None, key: str) -> Kubeconfig | Finding:
-    """The kubeconfig in a file. key: path of the config value that names it."""
+def read_kubeconfig_file(name: str, root: Path, context: str | None, key: str) -> Kubeconfig | Finding:
+    """The kubeconfig in a file. name: its path, relative to root; key: path of the config value that names it."""
+    file = root / Path(name).expanduser()
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
         return _finding(
             key,
-            str(file),
+            name,
             f"cannot be read ({reason.lower()})",
             "give the path of a kubeconfig, relative to the project",
         )

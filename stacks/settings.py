@@ -171,8 +171,8 @@ class _Reader:
         if access.kubeconfig is not None:
             found = read_kubeconfig(access.kubeconfig, access.context, self.path(f"{key}.kubeconfig"))
         else:
-            file = self._root / Path(str(access.kubeconfig_file)).expanduser()
-            found = read_kubeconfig_file(file, access.context, self.path(f"{key}.kubeconfigFile"))
+            name, path = str(access.kubeconfig_file), self.path(f"{key}.kubeconfigFile")
+            found = read_kubeconfig_file(name, self._root, access.context, path)
         if isinstance(found, Finding):
             self.findings.append(found)
             return None

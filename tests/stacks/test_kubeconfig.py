@@ -73,7 +73,7 @@ def test_files_are_read_relative_to_the_kubeconfig_and_inlined(tmp_path: Path) -
     document["clusters"][0]["cluster"] = {"server": "https://203.0.113.1", "certificate-authority": "ca.pem"}
     file = folder / "kubeconfig"
     file.write_text(yaml.safe_dump(document))
-    found = read_kubeconfig_file(file, None, KEY)
+    found = read_kubeconfig_file("pki/kubeconfig", tmp_path, None, KEY)
     assert isinstance(found, Kubeconfig)
     selected = yaml.safe_load(found.text)
     assert selected["clusters"][0]["cluster"] == {
@@ -85,10 +85,10 @@ def test_files_are_read_relative_to_the_kubeconfig_and_inlined(tmp_path: Path) -
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    found = read_kubeconfig_file(tmp_path / "nothing", None, f"{KEY}File")
+    found = read_kubeconfig_file("nothing", tmp_path, None, f"{KEY}File")
     assert isinstance(found, Finding)
     assert found.line() == (
-        f"error: {KEY}File: {tmp_path}/nothing: cannot be read (no such file or directory); "
+        f"error: {KEY}File: nothing: cannot be read (no such file or directory); "
         "give the path of a kubeconfig, relative to the project"
     )
 
