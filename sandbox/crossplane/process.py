@@ -64,9 +64,10 @@ def processes(layout: Layout) -> list[Process]:
                 f"--webhook-port={layout.crossplane_webhook_port}",
                 f"--tls-client-certs-dir={client_tls}",
                 f"--tls-server-certs-dir={webhook_tls}",
-                # Sized for hundreds of clusters; one composite that changes often must not be cut off for minutes.
-                "--circuit-breaker-burst=1000",
-                "--circuit-breaker-refill-rate=20",
+                # It cuts off a composite with many events for 5 minutes, by name: a serving stack that was deleted and
+                # made anew would hardly be looked at.
+                "--circuit-breaker-burst=1000000",
+                "--circuit-breaker-refill-rate=1000",
             ),
             env={"KUBECONFIG": kubeconfig},
             ready=_established(layout),

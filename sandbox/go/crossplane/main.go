@@ -1,4 +1,5 @@
-// Crossplane as a process on one machine: its own core commands, with every listener on loopback and a shorter wait between deletions.
+// Crossplane as a process on one machine: its own core commands, with every listener on loopback and a shorter wait
+// between deletions.
 //
 // The upstream program binds its metrics, probes and webhooks to all addresses and has no option for that.
 package main
@@ -18,7 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -74,23 +78,25 @@ func onLoopback(config *rest.Config, options manager.Options) (manager.Manager, 
 	}))
 }
 
-// hastenUsages makes Crossplane look again at the Usages that are being deleted. It looks every 30 s by itself whether the using
-// resource is gone, and a serving stack is a chain of three such waits. Any change of a Usage makes it look at once.
+// hastenUsages makes Crossplane look again at a Usage that is being deleted once its using resource is gone. By itself
+// it looks every 30 s, and a serving stack is a chain of three such waits. Any change of a Usage makes it look at once.
 func hastenUsages(ctx context.Context, kube client.Client) {
-	touch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
-		`{"metadata":{"annotations":{"sandbox/looked-again":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
-	usages, clusterUsages := &protection.UsageList{}, &protection.ClusterUsageList{}
-	if kube.List(ctx, usages) != nil || kube.List(ctx, clusterUsages) != nil {
+	usages := &protection.UsageList{}
+	if kube.List(ctx, usages) != nil {
 		return // not served yet, or the API server is away: the next second will tell
 	}
 	for i := range usages.Items {
-		if usages.Items[i].DeletionTimestamp != nil {
-			_ = kube.Patch(ctx, &usages.Items[i], touch)
+		usage := &usages.Items[i]
+		if usage.DeletionTimestamp == nil || usage.Spec.By == nil || usage.Spec.By.ResourceRef == nil {
+			continue
 		}
-	}
-	for i := range clusterUsages.Items {
-		if clusterUsages.Items[i].DeletionTimestamp != nil {
-			_ = kube.Patch(ctx, &clusterUsages.Items[i], touch)
+		// Metadata is read from a cache: looking costs nothing.
+		using := &metav1.PartialObjectMetadata{}
+		using.SetGroupVersionKind(schema.FromAPIVersionAndKind(usage.Spec.By.APIVersion, usage.Spec.By.Kind))
+		key := client.ObjectKey{Namespace: usage.Namespace, Name: usage.Spec.By.ResourceRef.Name}
+		if apierrors.IsNotFound(kube.Get(ctx, key, using)) {
+			_ = kube.Patch(ctx, usage, client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+				`{"metadata":{"annotations":{"sandbox/looked-again":%q}}}`, time.Now().UTC().Format(time.RFC3339))))
 		}
 	}
 }
