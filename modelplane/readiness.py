@@ -45,7 +45,7 @@ def deployment_missing(deployment: Manifest) -> list[str]:
     missing = _unseen(deployment)
     wanted = _get(deployment, "spec", "replicas")
     ready = _get(deployment, "status", "replicas", "ready") or 0
-    if not isinstance(wanted, int) or ready < wanted:
+    if ready != wanted:
         total = _get(deployment, "status", "replicas", "total") or 0
         missing.append(f"{ready} of {wanted} replicas ready, {total} scheduled")
         missing += _not_true(deployment, "ModelCacheResolved", optional=True)

@@ -73,7 +73,8 @@ def judge(deployment: dict[str, Any], replicas: list[dict[str, Any]], workload: 
     """What the ModelDeployment, its ModelReplicas and their pods say together."""
     missing = deployment_missing(deployment)
     if not missing:
-        return Done({"replicas": sorted(replica["metadata"]["name"] for replica in replicas)})
+        living = [replica["metadata"] for replica in replicas if not replica["metadata"].get("deletionTimestamp")]
+        return Done({"replicas": sorted(metadata["name"] for metadata in living)})
     for condition in deployment.get("status", {}).get("conditions") or []:
         if condition.get("status") == "False" and condition.get("type") in ("ReplicasScheduled", "ModelCacheResolved"):
             text = f"{condition.get('reason')}: {condition.get('message') or condition['type']}"

@@ -71,6 +71,12 @@ def test_a_service_with_an_address_but_no_route_is_not_ready() -> None:
                 "ReplicasReady is not reported",
             ],
         ),
+        (  # lowered from two
+            1,
+            [READY, SYNCED, true("ReplicasScheduled"), true("ReplicasReady")],
+            {"total": 2, "ready": 2},
+            ["2 of 1 replicas ready, 2 scheduled"],
+        ),
         (  # Modelplane issue 437: ReplicasScheduled is True although one does not fit
             2,
             [SYNCED, true("ReplicasScheduled"), false("ReplicasReady", "ModelStarting", "1 of 1 ready")],

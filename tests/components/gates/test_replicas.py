@@ -168,6 +168,12 @@ READY = condition("Ready", "True", "Available")
 
 DEPLOYMENTS = [
     pytest.param(
+        deployment(1),
+        [replica("m-11111"), replica("m-22222", deletionTimestamp="2026-01-01T00:00:00Z")],
+        Done({"replicas": ["m-11111"]}),
+        id="one that is going serves no more",
+    ),
+    pytest.param(
         deployment(1), [replica("m-22222"), replica("m-11111")], Done({"replicas": ["m-11111", "m-22222"]}), id="ready"
     ),
     pytest.param(
