@@ -94,7 +94,7 @@ class Clusters(Gate):
         if found:
             return found
         try:
-            return self._judge(kubes, inputs, old_inputs)
+            return self._judge(kubes, inputs, old_inputs, old_outputs)
         except KubeError as error:
             return [f"the clusters cannot be checked: {error}"]
         finally:
@@ -138,16 +138,19 @@ class Clusters(Gate):
             raise GateError(problems[0])
         return {"control_plane_uid": self._uids[inputs[CONTROL_PLANE]], "workload_uid": self._uids[inputs[WORKLOAD]]}
 
-    def _judge(self, kubes: Mapping[str, Kube], inputs: Properties, old_inputs: Properties) -> list[str]:
+    def _judge(
+        self, kubes: Mapping[str, Kube], inputs: Properties, old_inputs: Properties, old_outputs: Properties
+    ) -> list[str]:
         control_plane, workload = kubes[CONTROL_PLANE], kubes[WORKLOAD]
         definitions = control_plane.find(path("apiextensions.crossplane.io/v2", "compositeresourcedefinitions"))
         xrds = None if definitions is None else list(definitions.get("items") or [])
         configurations = control_plane.list(path("pkg.crossplane.io/v1", "configurations"))
         found = modelplane_problems(xrds, configurations)
-        if not _same_server(inputs, old_inputs, CONTROL_PLANE):
+        # A recorded uid is this cluster's (see above), by whatever address; an older Pulumi does not tell it.
+        if not (old_outputs.get("control_plane_uid") or _same_server(inputs, old_inputs, CONTROL_PLANE)):
             found += occupied("the control plane", control_plane.get("/apis"), BROUGHT_TO_CONTROL_PLANE)
         groups = workload.get("/apis")
-        if not _same_server(inputs, old_inputs, WORKLOAD):
+        if not (old_outputs.get("workload_uid") or _same_server(inputs, old_inputs, WORKLOAD)):
             found += occupied("the workload cluster", groups, BROUGHT_TO_WORKLOAD)
         if not old_inputs or any(old_inputs.get(key) != inputs[key] for key in inputs):
             found += dra_problems(groups)

@@ -291,7 +291,10 @@ def test_what_the_stack_itself_brought_is_no_reason_to_refuse_later(pair: tuple[
     for api in pair:
         api.objects["/apis"] = groups("resource.k8s.io", "gateway.networking.k8s.io", "cert-manager.io")
     assert len(gate.problems(given, {}, {})) == 2
-    assert gate.problems(given, given, {"control_plane_uid": "uid-a", "workload_uid": "uid-b"}) == []
+    made = {"control_plane_uid": "uid-a", "workload_uid": "uid-b"}
+    assert gate.problems(given, given, made) == []
+    moved = {**given, "workload_kubeconfig": given["workload_kubeconfig"].replace("127.0.0.1", "before.example")}
+    assert gate.problems(given, moved, made) == [], "the address of a cluster may change"
 
 
 def test_another_cluster_under_a_running_stack_is_refused(pair: tuple[Api, Api]) -> None:
