@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,3 +114,23 @@ def test_a_lost_cluster_is_forgotten_with_its_namespace(monkeypatch: pytest.Monk
     assert warned == [
         "not waited for what a lost cluster held: http://127.0.0.1:1 is not reachable (connection refused)"
     ]
+
+
+def test_without_an_environment_the_provider_says_what_to_do(tmp_path: Path) -> None:
+    bare = tmp_path / "python3"
+    bare.write_text("#!/bin/sh\nexit 1\n")  # a Python without the packages
+    bare.chmod(0o755)
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(
+        [root / "components" / "gates" / "pulumi-resource-speculation", "127.0.0.1:1"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PULUMI_RUNTIME_VIRTUALENV": str(tmp_path / "absent")},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"error: {root} has no Python environment with the stack's packages; run make setup there\n",
+    )
