@@ -14,33 +14,18 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import os
 import socket
 import ssl
-import subprocess
-import tempfile
 import urllib.request
-from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
+
+from components.gates.credentials import KubeError, Manifest, exec_credential, load_certificate
+
+__all__ = ["Kube", "KubeError", "Manifest", "environment_proxy", "path"]
 
 # A healthy API server answers a read within a second; ten leave room for a loaded one, and keep `preview` short when
 # there is none.
 REQUEST_SECONDS = 10.0
-# An exec plugin may open a browser or refresh a token over the network.
-EXEC_SECONDS = 60.0
-
-Manifest = dict[str, Any]
-
-
-class KubeError(Exception):
-    """The API server could not be asked, or refused. status: HTTP status, 0 without an answer; fatal: asking again
-    will not help.
-    """
-
-    def __init__(self, message: str, *, status: int = 0, fatal: bool = False) -> None:
-        super().__init__(message)
-        self.status = status
-        self.fatal = fatal
 
 
 def path(api_version: str, plural: str, *, namespace: str = "", name: str = "", sub: str = "") -> str:
@@ -180,7 +165,7 @@ class Kube:
         credential = self._credential()
         certificate, key = credential.get("clientCertificateData"), credential.get("clientKeyData")
         if certificate and key:
-            _load_certificate(context, certificate, key, self.server)
+            load_certificate(context, certificate, key, self.server)
         return context
 
     def _credential(self) -> Manifest:
@@ -197,7 +182,7 @@ class Kube:
                 ) from None
         if self._user.get("exec"):
             if self._exec is None:
-                self._exec = _exec_credential(self._user["exec"])
+                self._exec = exec_credential(self._user["exec"])
             return self._exec
         return {"token": self._user.get("token")}
 
@@ -263,50 +248,3 @@ def environment_proxy(scheme: str, host: str) -> str:
     if host in ("localhost", "::1") or host.startswith("127.") or urllib.request.proxy_bypass(host):
         return ""
     return urllib.request.getproxies().get(scheme, "")
-
-
-def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, server: str) -> None:
-    # The ssl module takes a client certificate only from a file: one that nobody else can read, and that is gone at
-    # once.
-    descriptor, name = tempfile.mkstemp(prefix="client-", suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{certificate.rstrip()}\n{key}")
-        context.load_cert_chain(name)
-    except ssl.SSLError:
-        raise KubeError(f"the kubeconfig for {server} has no valid client certificate and key", fatal=True) from None
-    finally:
-        os.unlink(name)  # noqa: PTH108 - mkstemp gives a plain name
-
-
-def _exec_credential(plugin: Manifest) -> Manifest:
-    command = str(plugin["command"])
-    version = str(plugin.get("apiVersion") or "client.authentication.k8s.io/v1")
-    environment = {**os.environ, **{item["name"]: item["value"] for item in plugin.get("env") or []}}
-    environment["KUBERNETES_EXEC_INFO"] = json.dumps(
-        {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
-    )
-    try:
-        done = subprocess.run(  # the user's own kubeconfig names it
-            [command, *(plugin.get("args") or [])],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=EXEC_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise KubeError(f"the kubeconfig's exec plugin {command} is not installed", fatal=True) from None
-    except subprocess.TimeoutExpired:
-        raise KubeError(
-            f"the kubeconfig's exec plugin {command} gave no credential within {EXEC_SECONDS:.0f} s"
-        ) from None
-    if done.returncode != 0:
-        first = next(iter(done.stderr.strip().splitlines()), f"exit {done.returncode}")
-        raise KubeError(f"the kubeconfig's exec plugin {command} failed: {first}")
-    try:
-        status: Manifest = json.loads(done.stdout)["status"]
-    except (ValueError, KeyError):
-        raise KubeError(f"the kubeconfig's exec plugin {command} printed no ExecCredential", fatal=True) from None
-    return status
