@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.cel import matches, selector_problem
+from modelplane.cel import _compared, _evaluated, matches, selector_problem
 
 L4_ATTRIBUTES: dict[str, dict[str, Any]] = {
     "architecture": {"string": "Ada Lovelace"},
@@ -88,3 +88,17 @@ def test_a_selector_that_is_no_cel_is_an_error_not_a_mismatch() -> None:
 def test_versions_are_ordered_by_their_meaning(smaller: str, greater: str) -> None:
     assert l4(f'semver("{smaller}").isLessThan(semver("{greater}"))')
     assert l4(f'semver("{greater}+build").compareTo(semver("{greater}")) == 0')
+
+
+@pytest.mark.parametrize("driver", ["gpu.nvidia.com", "other.example.com"])
+@pytest.mark.parametrize("sign", [">=", "<=", "==", "!=", ">", "<"])
+@pytest.mark.parametrize("size", ["20Gi", "23034Mi", "24Gi", "24152899584", "1e3", "many"])
+@pytest.mark.parametrize("name", ["memory", "missing"])
+def test_the_common_form_is_answered_as_cel_answers_it(driver: str, sign: str, size: str, name: str) -> None:
+    expression = f'device.capacity["gpu.nvidia.com"].{name}.compareTo(quantity("{size}")) {sign} 0\n'
+    short = _compared(expression, driver, L4_CAPACITY)
+    whole = _evaluated([expression], driver, L4_ATTRIBUTES, L4_CAPACITY)
+    assert matches([expression], driver, L4_ATTRIBUTES, L4_CAPACITY) is whole
+    assert short in (whole, None)
+    assert (short is None) is (size == "many" or name == "missing" or driver != "gpu.nvidia.com")
+    assert selector_problem(expression) is None
