@@ -8,6 +8,7 @@ other contexts and their credentials are left out.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +28,12 @@ FILES = {
 # Old forms of logging in that no current client library supports.
 UNSUPPORTED_USER = ("auth-provider",)
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True)
 class Kubeconfig:
-    """text: YAML with one context; context: its name; server: the API server's URL; file: where it was read from,
-    None for config text.
+    """text: JSON, which is YAML too, with one context; context: its name; server: the API server's URL; file: where
+    it was read from, None for config text.
     """
 
     text: str
@@ -85,7 +85,7 @@ def self_contained(kubeconfig: Kubeconfig, key: str) -> list[Finding]:
     """What in a workload kubeconfig works on this machine only: Modelplane's providers have no exec
     plugins.
     """
-    user = yaml.load(kubeconfig.text, LOADER)["users"][0]["user"]  # a safe loader
+    user = json.loads(kubeconfig.text)["users"][0]["user"]
     if "exec" in user:
         why = (
             f"logs in with the plugin {user['exec'].get('command')}, which does not exist "
@@ -136,7 +136,7 @@ def _select(document: object, context: str | None, base: Path | None) -> Kubecon
         "contexts": [{"name": str(name), "context": {"cluster": "cluster", "user": "user"}}],
         "current-context": str(name),
     }
-    return Kubeconfig(yaml.dump(selected, Dumper=DUMPER, sort_keys=True), str(name), server)
+    return Kubeconfig(json.dumps(selected, indent=2, sort_keys=True), str(name), server)
 
 
 def _named(document: Mapping[str, Any], plural: str, key: str) -> dict[str, dict[str, Any]]:

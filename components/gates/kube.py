@@ -1,9 +1,9 @@
 """A small Kubernetes client for the gates, on the standard library.
 
-It reads the kubeconfigs that `stacks.kubeconfig` has normalised (one context, files inlined): client certificates,
-tokens, passwords and exec plugins; proxies come from the kubeconfig or the environment. A general client would cost
-every preview a quarter of a second of imports, and its errors would have to be rewritten into the sentences that a
-user needs.
+It reads the kubeconfigs that `stacks.kubeconfig` has normalised (JSON, one context, files inlined): client
+certificates, tokens, passwords and exec plugins; proxies come from the kubeconfig or the environment. A general
+client would cost every preview a quarter of a second of imports, and its errors would have to be rewritten into the
+sentences that a user needs.
 
 Deliberately not here: watches, retries (waiting.py asks again) and typed objects (readiness rules read plain
 manifests).
@@ -28,6 +28,17 @@ __all__ = ["Kube", "KubeError", "Manifest", "environment_proxy", "path"]
 REQUEST_SECONDS = 10.0
 
 
+def _parsed(kubeconfig: str) -> Manifest:
+    """A kubeconfig of `stacks.kubeconfig` is JSON; the YAML of any other is read too, for the price of an import."""
+    if kubeconfig.lstrip().startswith("{"):
+        document: Manifest = json.loads(kubeconfig)
+        return document
+    import yaml  # noqa: PLC0415 - see above
+
+    loaded: Manifest = yaml.safe_load(kubeconfig)
+    return loaded
+
+
 def path(api_version: str, plural: str, *, namespace: str = "", name: str = "", sub: str = "") -> str:
     """URL path of a collection or an object, e.g. path("v1", "pods", namespace="default")."""
     parts = ["api" if "/" not in api_version else "apis", api_version]
@@ -42,10 +53,7 @@ class Kube:
     """One API server, as one kubeconfig names it. Not for use by several threads at once."""
 
     def __init__(self, kubeconfig: str, *, timeout: float = REQUEST_SECONDS) -> None:
-        import yaml  # noqa: PLC0415 - the provider starts without it
-
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        config = yaml.load(kubeconfig, loader)  # a safe loader
+        config = _parsed(kubeconfig)
         self._cluster: Manifest = config["clusters"][0]["cluster"]
         self._user: Manifest = (config.get("users") or [{}])[0].get("user") or {}
         self.server = str(self._cluster["server"]).rstrip("/")

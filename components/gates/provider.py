@@ -217,6 +217,12 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+def preload() -> None:
+    """Import what every preview uses, while the engine connects."""
+    importlib.import_module("components.gates.clusters")
+    importlib.import_module("ssl")
+
+
 def main(arguments: list[str]) -> None:
     """Serve until the engine ends this process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -230,7 +236,3 @@ def main(arguments: list[str]) -> None:
     except KeyboardInterrupt:
         # Pulumi forwards Ctrl-C as Cancel; the signal itself only reaches us when it goes to the whole process group.
         server.stop(grace=5).wait()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
