@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from engine.findings import Finding, Severity
+from engine.redact import redact
 
 SHORT = {
     "sc": "speculative-config",
@@ -163,7 +164,7 @@ def _unread_command(command: str) -> Finding:
     return Finding(
         Severity.WARNING,
         "command",
-        command,
+        redact(command),
         "no start of vLLM is found in it, so nothing about the engine's flags is checked",
         "leave command out: the image starts vLLM with args",
     )

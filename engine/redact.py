@@ -16,6 +16,8 @@ _NAMES = (
     r"|secret[_-]?access[_-]?key|client[_-]?secret|client[_-]?key[_-]?data|password|passphrase)"
 )
 _QUOTED = r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
+# Whole or cut off; a bracket inside a quoted item does not end it.
+_LIST = rf"\[(?:{_QUOTED}|[^\]\n])*\]?"
 _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     # PEM blocks, whole or cut off.
     (
@@ -25,11 +27,12 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
         MASK,
     ),
     # 'api_key': '…' or 'api_key': ['…', '…'] in a Python dict or JSON.
-    (re.compile(rf"((['\"]){_NAMES}\2\s*:\s*)(?:\[[^\]\n]*\]?|{_QUOTED})", re.IGNORECASE), rf"\1\2{MASK}\2"),
+    (re.compile(rf"((['\"]){_NAMES}\2\s*:\s*)(?:{_LIST}|{_QUOTED})", re.IGNORECASE), rf"\1\2{MASK}\2"),
     # --api-key=… and --api-key … (all values up to the next flag, also as a list of quoted args).
     (
         re.compile(
-            rf"(--(?:{_NAMES}|token)(?:=|['\"]?,?\s+['\"]?))(?!-)(?:{_QUOTED}|[^\s'\",\]]+)(?:[ ](?!-)[^\s'\",\]]+)*",
+            rf"(--(?:{_NAMES}|token)(?:=|['\"]?,?\s+['\"]?))(?!-)(?:{_QUOTED}|[^\s'\",\]]+)"
+            r"(?:(?:[ ]|['\"],\s+['\"])(?!-)[^\s'\",\]]+)*",
             re.IGNORECASE,
         ),
         rf"\1{MASK}",
@@ -37,7 +40,7 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     # HF_TOKEN=…, password: …, token: … (environment, YAML).
     (
         re.compile(
-            rf"(?<![\w'\"-])((?:{_NAMES}|token)\s*[=:]\s*)(?!\*\*\*|None\b|null\b)(?:{_QUOTED}|[^\s,;'\"{{}}\[\]]+)",
+            rf"(?<![\w'\"-])((?:{_NAMES}|token)\s*[=:]\s*)(?!\*\*\*|None\b|null\b)(?:{_LIST}|{_QUOTED}|[^\s,;'\"{{}}\[\]]+)",
             re.IGNORECASE,
         ),
         rf"\1{MASK}",

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from engine.arguments import EngineArgs, read_args
 from engine.causes import last_error
 from engine.log import EngineLog
-from engine.redact import redact
+from engine.redact import redact, redact_values
 from engine.speculative import SpeculativeConfig, resolve
 from engine.versions import EngineVersion
 from validation.kube import Log
@@ -107,7 +107,7 @@ def live_args(pod: Pod, declared: DeclaredEngine) -> Sight:
         ("in the pod, not declared", [flag for flag in in_pod if flag not in in_recipe]),
     ):
         if flags:
-            evidence.append(f"{what}: {' '.join(flags)}")
+            evidence.append(f"{what}: {' '.join(_spelled(*flag) for flag in flags)}")
     if not live.declares_speculation:
         return seen(Reading.OFF, evidence, source)
     if wanted.declares_speculation and _effective(live) != _effective(wanted):
@@ -188,11 +188,14 @@ def _log_difference(parsed: EngineLog, wanted: EngineArgs) -> str:
     return ""
 
 
-def _flags(args: EngineArgs) -> list[str]:
-    """Each flag with its value in one spelling, so that a secret is recognised by its name (speculation aside)."""
-    return [
-        f"--{name}" if value is None else f"--{name}={value}" for name, values in args.flags.items() for value in values
-    ]
+def _flags(args: EngineArgs) -> list[tuple[str, str | None]]:
+    """(name, value) of each flag, None for one without a value; speculation aside."""
+    return [(name, value) for name, values in args.flags.items() for value in values]
+
+
+def _spelled(name: str, value: str | None) -> str:
+    """One spelling of a flag; a secret is known by its name, whatever characters it has."""
+    return f"--{name}" if value is None else f"--{name}={redact_values({name: value})[name]}"
 
 
 def _effective(args: EngineArgs) -> SpeculativeConfig | Mapping[str, object] | None:

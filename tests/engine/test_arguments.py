@@ -170,6 +170,11 @@ def test_a_command_that_hides_the_flags_is_said(command: list[str]) -> None:
     assert [finding.path for finding in read.findings] == ["command"]
 
 
+def test_a_command_that_hides_the_flags_is_quoted_without_its_secrets() -> None:
+    (finding,) = read_args([], command=["sh", "-c", "export HF_TOKEN=tok-3f9a71c2; /start.sh"]).findings
+    assert finding.value == "sh -c export HF_TOKEN=***; /start.sh"
+
+
 def test_kubernetes_variables_are_expanded_where_they_are_known() -> None:
     env = {"NAME": "m", "SECRET": None}
     assert expand(["--model=$(NAME)", "$(SECRET)", "$(OTHER)", "$$(NAME)"], env) == [

@@ -293,7 +293,7 @@ def test_the_api_key_that_a_version_logs_is_used_and_never_told(kube: KubeServer
 
 
 def test_flags_that_differ_are_told_without_their_secrets(kube: KubeServer, tmp_path: Path) -> None:
-    live = (*SPEC_ARGS, "--api-key", "tok-3f9a71c2", "--max-num-seqs", "4")
+    live = (*SPEC_ARGS, "--api-key", "tok'3f9a71c2", "--max-num-seqs", "4")
     declared = (*SPEC_ARGS, "--api-key", "tok-77aa88bb", "--max-num-seqs=8")
     with engine(tmp_path, live) as served:
         found = run(kube, job([served], declared=declared), [served])
@@ -301,6 +301,7 @@ def test_flags_that_differ_are_told_without_their_secrets(kube: KubeServer, tmp_
         "declared, not in the pod: --api-key=*** --max-num-seqs=8",
         "in the pod, not declared: --api-key=*** --max-num-seqs=4",
     )
+    assert "3f9a71c2" not in found.to_json() + found.text()
     assert "tok-" not in found.to_json()
 
 
