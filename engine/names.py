@@ -183,10 +183,7 @@ METHODS: dict[str, Span] = {
     "step5_mtp": _came(32, 33),
 }
 NGRAM_METHODS = frozenset({"ngram", "ngram_gpu"})
-# Methods that draft without a second set of weights.
-MODEL_FREE = NGRAM_METHODS | {"suffix", "extract_hidden_states"}
 NEEDS_MODEL = frozenset({"eagle", "eagle3", "medusa", "mlp_speculator", "draft_model", "dflash", "custom_class"})
-V1_RUNNER_ONLY = frozenset({"suffix", "medusa", "mlp_speculator", "custom_class"})
 
 # Metric families as /metrics exposes them (counters with _total), without the histograms' _bucket/_count/_sum.
 METRICS: dict[str, Span] = {

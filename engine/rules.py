@@ -18,6 +18,9 @@ from engine.versions import EngineVersion, Runner
 
 # The shortest n-gram with which tool calls came out clean (vLLM issue 40875).
 TOOL_CALL_LOOKUP_MIN = 8
+_RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+_FORCED_RUNNER: Mapping[str | None, Runner] = {"0": "V1", "1": "V2"}
+_LONG_CONTEXT_VARIABLE = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 Environment = Mapping[str, str | None] | Collection[str]
 
@@ -49,8 +52,7 @@ def check_engine(
 
 def ngram_runner(version: EngineVersion, env: Mapping[str, str | None]) -> Runner:
     """Which model runner will serve n-gram: VLLM_USE_V2_MODEL_RUNNER overrides the version's own choice."""
-    forced = env.get("VLLM_USE_V2_MODEL_RUNNER")
-    return {"0": "V1", "1": "V2"}.get(forced or "", version.ngram_runner)  # type: ignore[return-value]
+    return _FORCED_RUNNER.get(env.get(_RUNNER_VARIABLE), version.ngram_runner)
 
 
 def _error(path: str, value: object, why: str, remedy: str) -> Finding:
@@ -78,6 +80,7 @@ def _check_combinations(
         why = "fast prefill for KV sharing is refused with EAGLE methods"
         yield _error("args.--kv-sharing-fast-prefill", None, why, "remove one of the two")
     if ngram:
+        yield from _check_runner(version, env)
         yield from _check_tools(engine, raw)
     stages = engine.number("pipeline-parallel-size")
     if stages and stages > 1:
@@ -105,6 +108,14 @@ def _check_async(
     elif raw.get("disable_padded_drafter_batch") is True:
         why = f"{version} would not start: it is not compatible with disable_padded_drafter_batch"
         yield _error(path, None, why, remedy)
+
+
+def _check_runner(version: EngineVersion, env: Mapping[str, str | None]) -> Iterator[Finding]:
+    # Versions that have the V2 runner, but not for n-gram. What a CPU build does when forced is not established.
+    has_v2, for_ngram = version.features.baseline_runner != "V1", version.features.ngram_runner == "V2"
+    if env.get(_RUNNER_VARIABLE) == "1" and has_v2 and not for_ngram and not version.cpu:
+        why = f"{version} would not start: its V2 model runner does not support n-gram speculation"
+        yield _error(f"env.{_RUNNER_VARIABLE}", "1", why, "remove it, or take vLLM 0.32 or newer")
 
 
 def _check_tools(engine: EngineArgs, raw: Mapping[str, object]) -> Iterator[Finding]:
@@ -140,7 +151,9 @@ def _check_model(engine: EngineArgs, env: Mapping[str, str | None]) -> Iterator[
         return
     limit = facts.max_position_embeddings
     why = f"{facts.id} has a context of {limit} tokens; vLLM would not start"
-    if "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in env or "hf-overrides" in engine.flags:
+    # vLLM takes 1 and true; None is a value not known here.
+    allowed = _LONG_CONTEXT_VARIABLE in env and env[_LONG_CONTEXT_VARIABLE] in (None, "1", "true")
+    if allowed or "hf-overrides" in engine.flags:
         why = f"{facts.id} has a context of {limit} tokens; beyond it answers may be wrong"
         yield _warning("args.--max-model-len", length, why, f"use at most {limit}")
     else:

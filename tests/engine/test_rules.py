@@ -119,7 +119,24 @@ def test_what_this_stack_serves_has_no_finding(image: str, args: list[str]) -> N
             "warning: args.--max-model-len: 65536: Qwen/Qwen3-8B has a context of 40960 tokens; beyond it answers may "
             "be wrong; use at most 40960",
         ),
+        (
+            V23,
+            ["--max-model-len=65536"],
+            {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "0"},
+            "error: args.--max-model-len: 65536: Qwen/Qwen3-8B has a context of 40960 tokens; vLLM would not start; "
+            "use at most 40960",
+        ),
         (V23, ["--max-model-len=40960"], {}, None),
+        (
+            V23,
+            [CONFIG],
+            {"VLLM_USE_V2_MODEL_RUNNER": "1"},
+            "error: env.VLLM_USE_V2_MODEL_RUNNER: 1: vLLM 0.23.0 would not start: its V2 model runner does not support "
+            "n-gram speculation; remove it, or take vLLM 0.32 or newer",
+        ),
+        (V23, [], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, None),
+        (V11, [CONFIG], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, None),
+        (V33, [CONFIG], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, None),
         (V23, ["--max-model-len=auto"], {}, None),
         (
             "vllm/vllm-openai-cpu:v0.18.0",
