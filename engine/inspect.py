@@ -172,6 +172,8 @@ def _facts(log: EngineLog, delta: SpeculationDelta | None) -> Iterator[tuple[str
         yield "args", f"method {config.method}, k={config.num_speculative_tokens}, {window}"
     elif log.args is not None:
         yield "args", "no speculative config" if not log.speculative_args else f"{dict(log.speculative_args)}"
+    elif log.args_line:
+        yield "args", "the line is no Python literal, so what was asked for is not known"
     if log.runner:
         yield "model runner", log.runner
     if log.async_scheduling is not None:

@@ -147,8 +147,6 @@ class _Reader:
     def _read_args(self, text: str) -> None:
         self.args_line = redact(text)
         self.args = read_args_dict(text)
-        if self.args is None:
-            self.problems.append("the non-default args line is not a Python literal")
 
     def _read_setup(self, message: str) -> None:
         if match := _KV_SIZE.match(message):

@@ -67,6 +67,7 @@ def test_a_log_and_two_scrapes_that_agree_prove_speculation() -> None:
             Outcome.CONTRADICTION,
             ("the args do not ask for speculation, and the engine started with speculation on",),
         ),
+        (f"{ARGS.replace('{}', '{Config(x=1)}')}\n{ON}", None, Outcome.ON, ()),
         (
             f"{ARGS.replace('{}', repr(K3))}\n{ON}",
             None,
