@@ -243,7 +243,7 @@ EVENT_CAUSES: tuple[Cause, ...] = (
     ),
     _row(
         "schema-refused",
-        r"EstablishComposite[^\n]{0,400}",
+        r"EstablishComposite[^\n]{0,100}cannot ",  # notes of success carry the same reason
         "the API server refuses the schema of a Modelplane kind",
         "use Modelplane v0.3.1: v0.3.0 has a schema that no API server accepts",
         "Crossplane; modelplane issue 399",

@@ -34,7 +34,14 @@ def test_every_row_of_the_table_has_a_message_that_shows_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Pulling image", "Started container engine", "INFO:     Application startup complete."]
+    "text",
+    [
+        "",
+        "Pulling image",
+        "Started container engine",
+        "INFO:     Application startup complete.",
+        "EstablishComposite Applied composite resource CustomResourceDefinition",
+    ],
 )
 def test_what_is_no_failure_has_no_cause(text: str) -> None:
     assert find_cause(text) is None
