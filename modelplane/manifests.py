@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -88,11 +87,6 @@ def load_text(text: str, written_for: Release | None = None, source: str = "") -
     except yaml.YAMLError as error:
         return Loaded(findings=(Finding(Severity.ERROR, source or "YAML", None, _yaml_problem(error)),))
     return load_documents(documents, written_for, source)
-
-
-def load_file(path: Path, written_for: Release | None = None) -> Loaded:
-    """Typed objects of a YAML file; OSError and UnicodeDecodeError when it cannot be read."""
-    return load_text(path.read_text(encoding="utf-8"), written_for, str(path))
 
 
 def dump(manifests: Iterable[Mapping[str, Any]]) -> str:

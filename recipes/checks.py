@@ -20,6 +20,7 @@ _NAME_LIMIT = 63 - len("-54ef8-epp")
 _SERVICE_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 # Modelplane v0.3.1 probes and routes to this port whatever the args say.
 _ENGINE_PORT = 8000
+_SELECTOR_REMEDY = 'correct it, such as device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("20Gi")) >= 0'
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
 _SECRET_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY")
 
@@ -30,12 +31,12 @@ def check_deployment(deployment: ModelDeployment) -> Iterator[Finding]:
     for index, unit in enumerate(deployment.spec.template.spec.engines):
         if not is_dns_label(unit.name):
             why = "is no DNS label (lower case letters, digits, hyphens); it becomes part of workload names"
-            yield _error(f"spec.template.spec.engines[{index}].name", unit.name, why)
+            yield _error(f"spec.template.spec.engines[{index}].name", unit.name, why, "rename it, such as qwen3-8b")
     for path, request in device_requests_of(deployment):
         for index, selector in enumerate(request.selectors):
             problem = selector_problem(selector.cel)
             if problem:
-                yield _error(f"{path}.selectors[{index}].cel", selector.cel.strip(), problem)
+                yield _error(f"{path}.selectors[{index}].cel", selector.cel.strip(), problem, _SELECTOR_REMEDY)
     for engine, _ in engines_of(deployment):
         yield from _check_engine(engine)
     yield from _check_needs(deployment)
@@ -76,9 +77,11 @@ def check_contents(objects: Iterable[Resource], foreign: Iterable[Mapping[str, o
     kinds = [found.kind for found in objects]
     deployments, services = kinds.count("ModelDeployment"), kinds.count("ModelService")
     if deployments != 1:
-        yield _error("recipe", None, f"has {deployments} ModelDeployments; a recipe deploys exactly one")
+        yield _error(
+            "recipe", None, f"has {deployments} ModelDeployments; a recipe deploys exactly one", "keep one a file"
+        )
     if services > 1:
-        yield _error("recipe", None, f"has {services} ModelServices; a recipe has at most one")
+        yield _error("recipe", None, f"has {services} ModelServices; a recipe has at most one", "keep one")
     others = [kind for kind in kinds if kind not in ("ModelDeployment", "ModelService")]
     others += [str(document.get("kind")) for document in foreign]
     for kind in dict.fromkeys(others):
@@ -96,10 +99,10 @@ def _check_name(deployment: ModelDeployment) -> Iterator[Finding]:
         yield _error("metadata.name", None, "is required", "add it")
     elif not _SERVICE_NAME.fullmatch(name):
         why = "begins the names of Services, which are lower case letters, digits and hyphens and begin with a letter"
-        yield _error("metadata.name", name, why)
+        yield _error("metadata.name", name, why, "rename it")
     elif len(name) > _NAME_LIMIT:
         why = f"is longer than {_NAME_LIMIT} characters; with Modelplane's suffixes it exceeds the 63 of a Service name"
-        yield _error("metadata.name", name, why)
+        yield _error("metadata.name", name, why, "shorten it")
     elif name.split("-")[0] == "vllm":
         why = "Kubernetes turns it into VLLM_* variables of the engine pods, which vLLM reports as unknown"
         yield _warning("metadata.name", name, why, "choose a name that does not begin with vllm")
@@ -180,7 +183,7 @@ def _shown(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in labels.items()) or "{}"
 
 
-def _error(path: str, value: object, why: str, remedy: str = "") -> Finding:
+def _error(path: str, value: object, why: str, remedy: str) -> Finding:
     return Finding(Severity.ERROR, path, value, why, remedy)
 
 

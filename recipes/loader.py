@@ -67,7 +67,9 @@ def check_recipe(name_or_path: str | Path, release: str | Release | None = None)
         loaded = load_text(path.read_text(encoding="utf-8"), written_for, str(path))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise Problems([Finding(Severity.ERROR, "recipe", str(path), f"cannot be read: {why}")]) from None
+        raise Problems(
+            [Finding(Severity.ERROR, "recipe", str(path), f"cannot be read: {why}", "give another file")]
+        ) from None
     return _checked(path, loaded)
 
 

@@ -171,6 +171,7 @@ def test_a_recipe_with_one_mistake_gives_one_error(name: str, tmp_path: Path) ->
     errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
     assert [error.path for error in errors] == [path]
     assert why in errors[0].line()
+    assert errors[0].remedy
     assert not checked.deployable
     with pytest.raises(Problems) as caught:
         load_recipe(write(tmp_path, documents))

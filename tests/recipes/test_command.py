@@ -49,7 +49,7 @@ def test_the_json_document_says_the_same(tmp_path: Path, capsys: pytest.CaptureF
                 "value": "3b",
                 "why": "begins the names of Services, which are lower case letters, digits and hyphens "
                 "and begin with a letter",
-                "remedy": "",
+                "remedy": "rename it",
             }
         ],
         "manifests": renamed("3b"),
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_text_is_one_line(tmp_path: Path, capsys: pytest.Captu
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF\xff\xfe")
     assert main(["check", str(file)]) == 2
-    assert capsys.readouterr().err == f"error: recipe: {file}: cannot be read: is not UTF-8 text\n"
+    assert capsys.readouterr().err == f"error: recipe: {file}: cannot be read: is not UTF-8 text; give another file\n"
 
 
 def test_the_command_runs_as_a_module_and_survives_a_closed_pipe() -> None:
