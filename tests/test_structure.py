@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("engine", "modelplane", "recipes", "stacks", "components", "validation", "sandbox")
+PACKAGES = ("engine", "modelplane", "recipes", "stacks", "components", "validation", "sandbox")
 
-# A room may import itself and these; nothing imports the sandbox.
+# A package may import itself and these; nothing imports the sandbox.
 MAY_IMPORT = {
     "engine": set(),
     "modelplane": {"engine"},
@@ -27,7 +27,7 @@ MAY_IMPORT = {
 # They travel into the validation Job, whose image has nothing but Python.
 STANDARD_LIBRARY_ONLY = ("engine", "validation")
 
-# A file longer than this is a room with two purposes (golden data and generated files aside).
+# A file longer than this has two purposes (golden data and generated files aside).
 MAX_LINES = 400
 
 
@@ -46,18 +46,18 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_only_the_rooms_it_may(room: str) -> None:
-    files = [path for path in tracked(".py") if path.relative_to(ROOT).parts[0] == room]
-    assert files, f"no files in {room}/"
-    allowed = MAY_IMPORT[room] | {room}
-    wrong = {str(path.relative_to(ROOT)): imported(path) & set(ROOMS) - allowed for path in files}
-    assert {path: rooms for path, rooms in wrong.items() if rooms} == {}
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_those_it_may(package: str) -> None:
+    files = [path for path in tracked(".py") if path.relative_to(ROOT).parts[0] == package]
+    assert files, f"no files in {package}/"
+    allowed = MAY_IMPORT[package] | {package}
+    wrong = {str(path.relative_to(ROOT)): imported(path) & set(PACKAGES) - allowed for path in files}
+    assert {path: packages for path, packages in wrong.items() if packages} == {}
 
 
-@pytest.mark.parametrize("room", STANDARD_LIBRARY_ONLY)
-def test_what_travels_into_the_job_needs_nothing_but_python(room: str) -> None:
-    files = [path for path in tracked(".py") if path.relative_to(ROOT).parts[0] == room]
+@pytest.mark.parametrize("package", STANDARD_LIBRARY_ONLY)
+def test_what_travels_into_the_job_needs_nothing_but_python(package: str) -> None:
+    files = [path for path in tracked(".py") if path.relative_to(ROOT).parts[0] == package]
     known = set(sys.stdlib_module_names) | set(STANDARD_LIBRARY_ONLY)
     wrong = {str(path.relative_to(ROOT)): imported(path) - known for path in files}
     assert {path: modules for path, modules in wrong.items() if modules} == {}
