@@ -23,14 +23,14 @@ _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 def copied(prompt: str) -> str | None:
     """The text that a prompt asks to have back, edited as asked; None when it asks for something else.
 
-    That text is the last fenced block, or all that follows the first empty line.
+    That text is the last fenced block, all that follows the first empty line, or, in one paragraph, the first colon.
     """
     fences = list(_FENCE.finditer(prompt))
     if fences:
         text = fences[-1][1]
         order = prompt[: fences[-1].start()] + prompt[fences[-1].end() :]
     else:
-        order, _, text = prompt.partition("\n\n")
+        order, _, text = prompt.partition("\n\n" if "\n\n" in prompt else ": ")
     if not text.strip() or not _COPY.search(order):
         return None
     for old, new in _RENAME.findall(order):

@@ -21,6 +21,7 @@ from tests.sandbox.engines.fake import CODE, COPY, PROSE, RENAMED
         (f"Fix the typo.\n```python\n{CODE}\n```\nReturn only the code.", CODE),
         ("Repeat this text.\n\none two three", "one two three"),
         ("Replace `a` with `b` in this line.\n\na + ab + a", "b + ab + b"),
+        ("Repeat this exactly: one two three", "one two three"),
         (PROSE, None),
         ("What is this?\n\nsome text", None),
         ("Return it.", None),
