@@ -22,7 +22,7 @@ _SERVICE_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _ENGINE_PORT = 8000
 _SELECTOR_REMEDY = 'correct it, such as device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("20Gi")) >= 0'
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
-_SECRET_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY")
+_SECRET_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
 def check_deployment(deployment: ModelDeployment) -> Iterator[Finding]:
@@ -123,6 +123,13 @@ def _check_engine(engine: Engine) -> Iterator[Finding]:
         if flag in read.flags:
             why = f"Modelplane probes and routes plain HTTP on port {_ENGINE_PORT}, so the engine would never be ready"
             yield _error(_engine_path(engine, f"args.--{flag}"), None, why, "remove it")
+    for path, asked in (
+        ("args.--api-key", "api-key" in read.flags),
+        ("env.VLLM_API_KEY", "VLLM_API_KEY" in engine.env),
+    ):
+        if asked:
+            why = "the stack and its validation send no key, so `up` would wait for an answer that it never gets"
+            yield _error(_engine_path(engine, path), "***", why, "remove it, and put the key into a gateway in front")
     for name in _SECRET_VARIABLES:
         if engine.env.get(name):
             why = "stands in the manifest in the clear"

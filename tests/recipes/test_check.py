@@ -92,6 +92,11 @@ ERRORS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         f"{MD}{CONTAINER}.args: --speculative-config",
         "given 2 times",
     ),
+    "an API key that neither the gates nor the Job would send": (
+        with_args(*ARGS, "--api-key=sk-1"),
+        f"{MD}{CONTAINER}.args: --api-key",
+        "the stack and its validation send no key",
+    ),
     "a context longer than the model's": (
         with_args(*ARGS, "--max-model-len=50000"),
         f"{MD}{CONTAINER}.args: --max-model-len",
@@ -233,12 +238,12 @@ REMARKS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
                 f"{POD}.spec.imagePullSecrets": [{"name": "registry"}],
                 f"{CONTAINER}.env": [
                     {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}},
-                    {"name": "VLLM_API_KEY", "value": "letmein"},
+                    {"name": "HUGGING_FACE_HUB_TOKEN", "value": "letmein"},
                 ],
             }
         ),
         [
-            ("warning", f"{MD}{CONTAINER}.env: VLLM_API_KEY"),
+            ("warning", f"{MD}{CONTAINER}.env: HUGGING_FACE_HUB_TOKEN"),
             ("info", f"{MD}{POD}.spec.imagePullSecrets[0].name"),
             ("info", f"{MD}{CONTAINER}.env[0]"),
         ],
