@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -88,8 +87,5 @@ def test_down_frees_every_port_and_leaves_no_process_and_up_finds_the_data_again
     assert marked(clusters) == {}
     assert records(clusters) == {}
     assert [port for port in clusters.ports.values() if procfs.port_holder(port)] == []
-    begun = time.monotonic()
     up(clusters)
-    # The goal is 10 s on a quiet machine (docs/performance.md); one that runs other tests takes longer.
-    assert time.monotonic() - begun < 30
     Kubectl(clusters, "control-plane")("get", "configmap", "kept")

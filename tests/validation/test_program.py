@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.validation.engines import BASELINE_ARGS, SPEC_ARGS, engine
@@ -22,23 +21,20 @@ def run_program(program: Path, kube: KubeServer, given: Path | None, *options: s
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
 
 
-def test_the_program_records_its_verdict_and_adds_little_time(kube: KubeServer, tmp_path: Path) -> None:
+def test_the_program_records_its_verdict(kube: KubeServer, tmp_path: Path) -> None:
     program, given = tmp_path / "validation.pyz", tmp_path / "input.json"
     program.write_bytes(build_zipapp())
     account = f"--service-account={kube.service_account}"
     with engine(tmp_path) as served:
         kube.pods, kube.logs = [served.pod()], {(served.name, False): served.log_file.read_text()}
         given.write_text(job([served]).to_json())
-        began = time.monotonic()
         ran = run_program(program, kube, given, account)
-        took = time.monotonic() - began
     assert (ran.returncode, ran.stderr) == (0, ""), ran
     recorded = kube.config_maps["speculation-validation", "verdict"]
     assert recorded["metadata"]["labels"] == {"speculation/run": "r-1"}
     verdict = Verdict.from_json(recorded["data"]["verdict.json"])
     assert verdict.verdict is Outcome.SPECULATING
     assert ran.stdout.endswith(f"{verdict.text()}\nrecorded in ConfigMap speculation-validation/verdict\n")
-    assert took < 5
     assert set(kube.requests) == {
         "list pods default",
         "get pods/log default",

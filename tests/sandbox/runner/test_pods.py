@@ -191,7 +191,8 @@ def test_deletion_gives_time_and_then_frees_address_process_and_directory(cluste
     cluster.client.delete(Pod, "stubborn", namespace=cluster.namespace)
     assert cluster.pod("stubborn").metadata.deletionTimestamp  # type: ignore[union-attr]
     until(lambda: not cluster.pods())
-    assert 1.5 < time.monotonic() - begun < 6
+    # Not before the grace period; a busy machine takes longer.
+    assert time.monotonic() - begun > 1.5
     assert sleeping("301.5") == []
     until(lambda: cluster.folders() == [])
 
