@@ -156,9 +156,9 @@ TOOLS: tuple[Tool, ...] = (
         _pulumi_flags,
         OnPath(
             ("version",),
-            (3, 200, 0),
+            (3, 272, 0),
             (4, 0, 0),
-            "stackConfigDir and the config schema of Pulumi.yaml; its own hosts for programs and dynamic resources",
+            "requiredPulumiVersion of Pulumi.yaml; its own hosts for programs and dynamic resources",
             beside=("pulumi-language-python", "pulumi-resource-pulumi-python"),
         ),
     ),
