@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 
 from components.existing import ExistingClusters, ExistingClustersArgs
+from components.identity import Identities, identify
 from components.inference_platform import InferencePlatform, InferencePlatformArgs
 from components.model import Model, ModelArgs
 from components.outputs import log_command, report, verdict_document
@@ -14,7 +15,7 @@ from engine.findings import Problems
 from stacks.settings import Settings, load_settings
 
 
-def deploy(settings: Settings) -> None:
+def deploy(settings: Settings, identities: Identities) -> None:
     """Declare every resource of the stack and its outputs."""
     timeouts, platform_settings, recipe = settings.timeouts, settings.platform, settings.recipe
     clusters = ExistingClusters(
@@ -22,6 +23,7 @@ def deploy(settings: Settings) -> None:
         ExistingClustersArgs(
             control_plane_kubeconfig=settings.control_plane.text,
             workload_kubeconfig=settings.workload.text,
+            identities=identities,
             node_pool=platform_settings.node_pool.name,
             node_count=platform_settings.node_pool.node_count,
         ),
@@ -88,8 +90,9 @@ def deploy(settings: Settings) -> None:
 
 try:
     checked = load_settings()
+    found = identify(checked.control_plane, checked.workload)
 except Problems as problems:
     report(problems.findings)
 else:
     report(checked.warnings)
-    deploy(checked)
+    deploy(checked, found)

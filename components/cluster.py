@@ -29,7 +29,7 @@ class Cluster:
 
 
 def kubernetes_provider(
-    name: str, kubeconfig: Output[str], identity: Output[str], *, parent: pulumi.Resource
+    name: str, kubeconfig: Output[str], identity: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> k8s.Provider:
     """The Kubernetes provider of one cluster. identity: what stays the same while kubeconfigs change."""
     return k8s.Provider(

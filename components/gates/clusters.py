@@ -1,8 +1,8 @@
 """Whether two given clusters can be this stack's control plane and workload cluster, before anything is made in either.
 
-Every preview asks: both answer, they are two, Crossplane and the right release of Modelplane are there and
-established. Before the first create also: neither holds what Modelplane will install, and the nodes are as the node
-pool says.
+Every preview asks: they are those in which the stack was made, and Crossplane and the right release of Modelplane are
+there and established. Before the first create also: neither holds what Modelplane will install, and the nodes are as
+the node pool says. That both answer and are two is known before (components/identity.py).
 
 Deliberately not judged: node readiness (it comes and goes) and cluster size.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from components.gates.gate import UNKNOWN, Gate, Properties, known
 from components.gates.kube import Kube, KubeError, Manifest, path
-from components.gates.waiting import GateError, Run, sentence
+from components.gates.waiting import Run, sentence
 from modelplane.readiness import xrd_missing
 from modelplane.releases import DEPLOYED, REFUSED, release_of_package
 
@@ -57,57 +57,39 @@ TRANSIENT_TAINTS = "node.kubernetes.io/"
 CONTROL_PLANE, WORKLOAD = "control_plane_kubeconfig", "workload_kubeconfig"
 
 
+UIDS = {CONTROL_PLANE: "control_plane_uid", WORKLOAD: "workload_uid"}
+
+
 class Clusters(Gate):
-    """Inputs: both kubeconfigs, node_pool, node_count. Outputs: the uid of each cluster's kube-system namespace, its
-    identity.
+    """Inputs: both kubeconfigs, the uid of each cluster's kube-system namespace (its identity), node_pool,
+    node_count.
     """
-
-    outputs = ("control_plane_uid", "workload_uid")
-
-    def __init__(self) -> None:
-        # kubeconfig -> uid, so that one preview asks once.
-        self._uids: dict[str, str] = {}
 
     def identity(self, inputs: Properties) -> str:
         return "clusters"
 
     def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
-        if not known(inputs[CONTROL_PLANE], inputs[WORKLOAD]):
+        if not known(*inputs.values()):
             return []
-        kubes = {WORKLOAD: Kube(inputs[WORKLOAD]), CONTROL_PLANE: Kube(inputs[CONTROL_PLANE])}
-        found = [*self._unreachable(kubes, inputs)]
-        if found:
-            return found
-        if self._uids[inputs[CONTROL_PLANE]] == self._uids[inputs[WORKLOAD]]:
-            return [
-                f"{kubes[CONTROL_PLANE].server} and {kubes[WORKLOAD].server} are the same cluster "
-                "(one kube-system namespace): "
-                "Modelplane's gateway and serving stack would fight over it; give the control "
-                "plane and the workload two clusters"
-            ]
-        for key, output in ((CONTROL_PLANE, "control_plane_uid"), (WORKLOAD, "workload_uid")):
-            if old_outputs.get(output) not in (None, UNKNOWN, self._uids[inputs[key]]):
-                found.append(
-                    f"existing.{_label(key)}: {kubes[key].server} is not the cluster in which this stack was made; "
-                    "destroy the stack with the old kubeconfig first, or forget it with `pulumi stack rm --force`"
-                )
-        if found:
-            return found
+        moved = [
+            f"existing.{_label(key)}: {Kube(inputs[key]).server} is not the cluster in which this stack was made; "
+            "destroy the stack with the old kubeconfig first, or forget it with `pulumi stack rm --force`"
+            for key, uid in UIDS.items()
+            if (old_inputs.get(uid) or old_outputs.get(uid)) not in (None, UNKNOWN, inputs[uid])
+        ]
+        if moved:
+            return moved
+        control_plane, workload = Kube(inputs[CONTROL_PLANE]), Kube(inputs[WORKLOAD])
         try:
-            return self._judge(kubes, inputs, old_inputs, old_outputs)
+            return self._judge(control_plane, workload, inputs, old_inputs)
         except KubeError as error:
             return [f"the clusters cannot be checked: {error}"]
         finally:
-            for kube in kubes.values():
-                kube.close()
-
-    def preview(self, inputs: Properties, old_outputs: Properties | None) -> dict[str, object]:
-        if not known(inputs[CONTROL_PLANE], inputs[WORKLOAD]):
-            return dict.fromkeys(self.outputs, UNKNOWN)
-        return self._outputs(inputs)
+            control_plane.close()
+            workload.close()
 
     def create(self, inputs: Properties, run: Run) -> dict[str, object]:
-        return self._outputs(inputs)
+        return {}
 
     def delete(self, properties: Properties, run: Run) -> None:
         """Remove the CRDs that the serving stack's charts leave on the workload cluster: there were none before,
@@ -121,40 +103,19 @@ class Clusters(Gate):
         except KubeError as error:
             run.warn(f"CRDs of the serving stack may be left on the workload cluster: {error}")
 
-    def _unreachable(self, kubes: Mapping[str, Kube], inputs: Properties) -> Iterable[str]:
-        for key, kube in kubes.items():
-            try:
-                namespace = kube.get(path("v1", "namespaces", name="kube-system"))
-                self._uids[inputs[key]] = str(namespace["metadata"]["uid"])
-            except KubeError as error:
-                yield (
-                    f"existing.{_label(key)}: {error}; check the kubeconfig with `kubectl --kubeconfig FILE get nodes`"
-                )
-
-    def _outputs(self, inputs: Properties) -> dict[str, object]:
-        missing = [key for key in (CONTROL_PLANE, WORKLOAD) if inputs[key] not in self._uids]
-        problems = list(self._unreachable({key: Kube(inputs[key]) for key in missing}, inputs))
-        if problems:
-            raise GateError(problems[0])
-        return {"control_plane_uid": self._uids[inputs[CONTROL_PLANE]], "workload_uid": self._uids[inputs[WORKLOAD]]}
-
-    def _judge(
-        self, kubes: Mapping[str, Kube], inputs: Properties, old_inputs: Properties, old_outputs: Properties
-    ) -> list[str]:
-        control_plane, workload = kubes[CONTROL_PLANE], kubes[WORKLOAD]
+    def _judge(self, control_plane: Kube, workload: Kube, inputs: Properties, old_inputs: Properties) -> list[str]:
         definitions = control_plane.find(path("apiextensions.crossplane.io/v2", "compositeresourcedefinitions"))
         xrds = None if definitions is None else list(definitions.get("items") or [])
-        configurations = control_plane.list(path("pkg.crossplane.io/v1", "configurations"))
-        found = modelplane_problems(xrds, configurations)
-        # A recorded uid is this cluster's (see above), by whatever address; an older Pulumi does not tell it.
-        if not (old_outputs.get("control_plane_uid") or _same_server(inputs, old_inputs, CONTROL_PLANE)):
-            found += occupied("the control plane", control_plane.get("/apis"), BROUGHT_TO_CONTROL_PLANE)
+        found = modelplane_problems(xrds, control_plane.list(path("pkg.crossplane.io/v1", "configurations")))
+        if old_inputs and all(old_inputs.get(key) == inputs[key] for key in inputs if key not in UIDS):
+            return found
         groups = workload.get("/apis")
-        if not (old_outputs.get("workload_uid") or _same_server(inputs, old_inputs, WORKLOAD)):
+        if not old_inputs:
+            # Later the stack itself has brought them.
+            found += occupied("the control plane", control_plane.get("/apis"), BROUGHT_TO_CONTROL_PLANE)
             found += occupied("the workload cluster", groups, BROUGHT_TO_WORKLOAD)
-        if not old_inputs or any(old_inputs.get(key) != inputs[key] for key in inputs):
-            found += dra_problems(groups)
-            found += node_problems(workload.list(path("v1", "nodes")), inputs["node_pool"], int(inputs["node_count"]))
+        found += dra_problems(groups)
+        found += node_problems(workload.list(path("v1", "nodes")), inputs["node_pool"], int(inputs["node_count"]))
         return found
 
 
@@ -263,12 +224,6 @@ def node_problems(nodes: Iterable[Manifest], pool: str, count: int) -> list[str]
 def leftovers(crds: Iterable[str]) -> list[str]:
     """Names of the CRDs (`<plural>.<group>`) that belong to what Modelplane brought to the workload cluster."""
     return sorted(name for name in crds if any(name.endswith(f".{group}") for group in BROUGHT_TO_WORKLOAD))
-
-
-def _same_server(inputs: Properties, old_inputs: Properties, key: str) -> bool:
-    if not old_inputs.get(key) or not known(old_inputs[key]):
-        return False
-    return bool(Kube(old_inputs[key]).server == Kube(inputs[key]).server)
 
 
 def _labels(node: Manifest) -> dict[str, Any]:

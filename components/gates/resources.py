@@ -35,10 +35,7 @@ class _Gate(pulumi.CustomResource):
 
 
 class Clusters(_Gate):
-    """Both clusters answer, are two, and are fit for this stack."""
-
-    control_plane_uid: Output[str]
-    workload_uid: Output[str]
+    """Both clusters are fit for this stack, and the same as before. The uids are their identities."""
 
     def __init__(
         self,
@@ -46,6 +43,8 @@ class Clusters(_Gate):
         *,
         control_plane_kubeconfig: Input[str],
         workload_kubeconfig: Input[str],
+        control_plane_uid: Input[str],
+        workload_uid: Input[str],
         node_pool: str,
         node_count: int,
         opts: ResourceOptions | None = None,
@@ -53,10 +52,12 @@ class Clusters(_Gate):
         inputs = {
             "control_plane_kubeconfig": control_plane_kubeconfig,
             "workload_kubeconfig": workload_kubeconfig,
+            "control_plane_uid": control_plane_uid,
+            "workload_uid": workload_uid,
             "node_pool": node_pool,
             "node_count": node_count,
         }
-        super().__init__(name, inputs, opts, outputs=("control_plane_uid", "workload_uid"))
+        super().__init__(name, inputs, opts)
 
 
 class Namespace(_Gate):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import pulumi
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped, unused-ignore]
@@ -20,12 +21,15 @@ from pulumi.runtime.settings import get_root_resource, set_root_resource
 from pulumi.runtime.stack import Stack, run_pulumi_func
 from pulumi.runtime.sync_await import _ensure_event_loop, _sync_await
 
+from components.identity import Identities
+
 ROOT = Path(__file__).resolve().parents[2]
 SECRET_KEY, SECRET_MARK = rpc._special_sig_key, rpc._special_secret_sig
 
+# No test of the program reaches a cluster.
+IDENTITIES = Identities("uid-control-plane", "uid-workload")
 # What the gates' provider answers at `up`.
 GATE_OUTPUTS: dict[str, dict[str, Any]] = {
-    "speculation:gates:Clusters": {"control_plane_uid": "uid-control-plane", "workload_uid": "uid-workload"},
     "speculation:gates:Namespace": {"made": True},
     "speculation:gates:InferenceClusterReady": {"gateway_address": "203.0.113.10"},
     "speculation:gates:Device": {"devices": ["gpu-1/gpu-0: NVIDIA L4, 23034Mi"]},
@@ -127,7 +131,8 @@ def _run(
     set_all_config(dict(config), list(secrets))
 
     def program() -> None:
-        runpy.run_path(str(ROOT / "__main__.py"))
+        with mock.patch("components.identity.identify", return_value=IDENTITIES):
+            runpy.run_path(str(ROOT / "__main__.py"))
 
     try:
         _sync_await(run_pulumi_func(program))
