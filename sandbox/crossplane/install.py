@@ -126,7 +126,8 @@ def _install(api: Api, layout: Layout, digest: str) -> None:
     api.apply(objects.usage_webhook(layout.crossplane_webhook_port, ca))
     # Last: its digest says that all the rest is there.
     api.apply(objects.configuration(digest))
-    api.apply(objects.configuration_status(), status=True)
+    for status in objects.package_statuses():
+        api.apply(status, status=True)
 
 
 def _provider_crds(layout: Layout) -> list[Manifest]:

@@ -14,6 +14,7 @@ NAMESPACE = "crossplane-system"
 CROSSPLANE_VERSION = "v2.3.4"
 MODELPLANE_PACKAGE = "xpkg.upbound.io/modelplane/modelplane:v0.3.1"
 FUNCTION = "modelplane-functions"
+FUNCTION_PACKAGE = f"sandbox.local/{FUNCTION}:v0.3.1"
 # Package objects are records: the package manager must neither pull nor judge them.
 _PAUSED = {"crossplane.io/paused": "true"}
 _PACKAGE_API = "pkg.crossplane.io/v1"
@@ -49,13 +50,12 @@ def compositions() -> list[Manifest]:
 
 def function() -> list[Manifest]:
     """The one function that all compositions call."""
-    package = f"sandbox.local/{FUNCTION}:v0.3.1"
     return [
         {
             "apiVersion": _PACKAGE_API,
             "kind": "Function",
             "metadata": {"name": FUNCTION, "annotations": _PAUSED},
-            "spec": {"package": package, "packagePullPolicy": "Never"},
+            "spec": {"package": FUNCTION_PACKAGE, "packagePullPolicy": "Never"},
         },
         {
             "apiVersion": _PACKAGE_API,
@@ -65,7 +65,7 @@ def function() -> list[Manifest]:
                 "labels": {"pkg.crossplane.io/package": FUNCTION},
                 "annotations": _PAUSED,
             },
-            "spec": {"image": package, "revision": 1, "desiredState": "Active", "packagePullPolicy": "Never"},
+            "spec": {"image": FUNCTION_PACKAGE, "revision": 1, "desiredState": "Active", "packagePullPolicy": "Never"},
         },
     ]
 
@@ -119,16 +119,23 @@ def configuration(digest: str) -> Manifest:
 DIGEST = "sandbox/installed"
 
 
-def configuration_status() -> Manifest:
-    return {
-        "apiVersion": _PACKAGE_API,
-        "kind": "Configuration",
-        "metadata": {"name": "modelplane"},
-        "status": {
-            "currentIdentifier": MODELPLANE_PACKAGE,
-            "conditions": _conditions(("Installed", "ActivePackageRevision"), ("Healthy", "HealthyPackageRevision")),
-        },
-    }
+def package_statuses() -> list[Manifest]:
+    """What the package manager would say of packages that it had installed."""
+    packages = (("Configuration", "modelplane", MODELPLANE_PACKAGE), ("Function", FUNCTION, FUNCTION_PACKAGE))
+    return [
+        {
+            "apiVersion": _PACKAGE_API,
+            "kind": kind,
+            "metadata": {"name": name},
+            "status": {
+                "currentIdentifier": package,
+                "conditions": _conditions(
+                    ("Installed", "ActivePackageRevision"), ("Healthy", "HealthyPackageRevision")
+                ),
+            },
+        }
+        for kind, name, package in packages
+    ]
 
 
 def usage_webhook(port: int, ca_pem: bytes) -> Manifest:

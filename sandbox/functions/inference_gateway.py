@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from modelplane.names import SYSTEM_NAMESPACE
 from sandbox.functions.crds import GATEWAY_GROUP, gateway_api
-from sandbox.functions.model import Desired, Observed, Settings, dig
+from sandbox.functions.model import SOON, Desired, Observed, Settings, dig
 
 CLASS = "gateway-class"
 GATEWAY = "gateway"
@@ -17,7 +17,7 @@ LISTENER_PORT = 8000
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
-    desired = Desired(ttl=10.0)
+    desired = Desired()
     crds = gateway_api()
     for name, crd in crds.items():
         key = crd_key(name)
@@ -28,7 +28,7 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
     else:
         # The Gateway API has to be served before anything of it can be applied.
         desired.composite_ready = False
-        desired.ttl = 1.0
+        desired.ttl = SOON
     addresses = dig(observed.resources.get(GATEWAY), "status", "addresses") or []
     if addresses:
         desired.status = {"address": addresses[0]["value"]}

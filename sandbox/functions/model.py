@@ -13,6 +13,10 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
+# Seconds until a function looks again at what it requires (Crossplane does not watch it): while someone waits, later.
+SOON = 2.0
+LATER = 10.0
+
 API_VERSION = "modelplane.ai/v1alpha1"
 
 
@@ -95,7 +99,7 @@ class Desired:
     requires: dict[str, Selector] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     composite_ready: bool | None = None
-    ttl: float = 60.0
+    ttl: float = LATER
 
     def add(self, key: str, manifest: Manifest, *, ready: bool = False) -> None:
         self.resources[key] = manifest

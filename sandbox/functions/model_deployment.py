@@ -8,14 +8,14 @@ readiness.
 from __future__ import annotations
 
 from modelplane.names import CLUSTER_LABEL, DEPLOYMENT_LABEL, REPLICA_INDEX_LABEL, replica_name, route_path
-from sandbox.functions.model import API_VERSION, Desired, Manifest, Observed, Selector, Settings, dig
+from sandbox.functions.model import API_VERSION, LATER, SOON, Desired, Manifest, Observed, Selector, Settings, dig
 from sandbox.functions.scheduling import InvalidSelectorError, Placement, place
 
 REPLICA = "ModelReplica"
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
-    desired = Desired(ttl=2.0)
+    desired = Desired(ttl=SOON)
     template = observed.spec["template"]
     selector = dig(template, "spec", "clusterSelector", "matchLabels") or {}
     desired.requires["clusters"] = Selector("InferenceCluster", labels=selector)
@@ -103,3 +103,5 @@ def _say_what_is_placed(
     all_ready = ready == placed
     reason = "AllReplicasReady" if all_ready else "ModelStarting"
     desired.condition("ReplicasReady", all_ready, reason, f"{ready} of {placed} ready")
+    if all_ready and placed == wanted:
+        desired.ttl = LATER

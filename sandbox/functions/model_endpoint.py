@@ -14,7 +14,7 @@ SLICE = "endpointslice"
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
-    desired = Desired(ttl=30.0)
+    desired = Desired()
     target = _target(str(observed.spec["url"]))
     if target is None:
         desired.lacks("RoutingReady", "InvalidURL")

@@ -7,7 +7,7 @@ crashing pod is passed on (ModelReady stays False/ModelStarting).
 
 from __future__ import annotations
 
-from sandbox.functions.model import Desired, Observed, Selector, Settings, dig
+from sandbox.functions.model import SOON, Desired, Observed, Selector, Settings, dig
 from sandbox.functions.picker import compose_picker
 from sandbox.functions.workload import compose_engine, serving_key
 
@@ -15,7 +15,7 @@ UNSUPPORTED = "the sandbox composes Standalone engines in Unified serving, witho
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
-    desired = Desired(ttl=5.0)
+    desired = Desired()
     desired.requires["cluster"] = Selector("InferenceCluster", name=str(observed.spec["clusterName"]))
     provider_config = dig(observed.required_one("cluster"), "status", "providerConfigRef", "name")
     if not provider_config or not _supported(observed):
@@ -24,6 +24,7 @@ def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
         desired.lacks("ModelReady", "WaitingForModel", message)
         # With nothing composed Crossplane would call the replica ready; Modelplane has that trap only for a moment.
         desired.composite_ready = False
+        desired.ttl = SOON
         return desired
 
     engines = observed.spec["engines"]

@@ -9,14 +9,14 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from modelplane.names import SYSTEM_NAMESPACE, route_path, service_address
-from sandbox.functions.model import Desired, Manifest, Observed, Selector, Settings, dig
+from sandbox.functions.model import LATER, SOON, Desired, Manifest, Observed, Selector, Settings, dig
 
 ROUTE = "httproute"
 NO_ENDPOINTS = "No ModelEndpoints matched the configured selectors"
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:
-    desired = Desired(ttl=2.0)
+    desired = Desired(ttl=SOON)
     desired.requires["inference-gateway"] = Selector("InferenceGateway", name="default")
     endpoints = _endpoints(observed, desired)
     if not endpoints:
@@ -37,6 +37,8 @@ def compose(observed: Observed, settings: Settings) -> Desired:
     ready = bool(routed) and _accepted(observed.resources.get(ROUTE))
     desired.add(ROUTE, _route(observed, routed), ready=ready)
     desired.condition("RoutingReady", ready, "RouteConfigured" if ready else "Configuring")
+    if ready and not waiting:
+        desired.ttl = LATER
     return desired
 
 

@@ -24,7 +24,7 @@ SLICE = f"{CHART}resource-slice"
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:
-    desired = Desired(ttl=10.0)
+    desired = Desired()
     name = stack_provider_config_name(observed.name)
     kubeconfig = next(secret for secret in observed.spec["secrets"] if secret["type"] == "Kubeconfig")
     secret = {"namespace": observed.namespace, "name": kubeconfig["name"], "key": kubeconfig["key"]}

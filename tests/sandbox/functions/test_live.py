@@ -16,10 +16,11 @@ import yaml
 
 from sandbox import crossplane, supervisor
 from sandbox.functions.model import Manifest
-from sandbox.processes import records
+from sandbox.processes import marked, records
 from tests.sandbox.functions.conftest import Pair
 from tests.sandbox.functions.golden import asked, children, load, needs_golden, one
 from tests.sandbox.kubectl import eventually
+from tests.sandbox.test_recovery import listening_addresses
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(600)]
 
@@ -125,6 +126,24 @@ def test_the_control_plane_looks_like_one_with_modelplane(pair: Pair) -> None:
     }
     served = pair.control_plane("api-resources", "--categories=modelplane", "-o", "name").split()
     assert len(served) == 8
+
+
+def test_everything_listens_on_loopback_and_on_ports_of_the_layout(pair: Pair) -> None:
+    pids = {
+        pid for pid, name in marked(pair.layout).items() if name in ("crossplane", "provider-kubernetes", "functions")
+    }
+    addresses = listening_addresses(pids)
+    # gRPC listens on an IPv6 socket that takes IPv4.
+    assert {address.removeprefix("::ffff:") for address, _ in addresses} == {"127.0.0.1"}
+    layout = pair.layout
+    assert {port for _, port in addresses} == {
+        layout.functions_port,
+        layout.crossplane_metrics_port,
+        layout.crossplane_health_port,
+        layout.crossplane_webhook_port,
+        layout.provider_metrics_port,
+        layout.provider_health_port,
+    }
 
 
 def test_setting_up_twice_changes_nothing_and_a_killed_crossplane_comes_back(pair: Pair) -> None:
