@@ -9,7 +9,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from components.gates.kube import Kube, KubeError, path
+from components.gates.errors import KubeError
+from components.gates.kube import Kube, path
 from engine.findings import Finding, Problems, Severity
 from stacks.kubeconfig import Kubeconfig
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from components.gates.errors import KubeError
 from components.gates.gate import UNKNOWN, Gate, Properties, known
-from components.gates.kube import Kube, KubeError, Manifest, path
+from components.gates.kube import Kube, Manifest, path
 from components.gates.waiting import Run, sentence
 from modelplane.readiness import xrd_missing
 from modelplane.releases import DEPLOYED, REFUSED, release_of_package

@@ -9,21 +9,12 @@ import subprocess
 import tempfile
 from typing import Any
 
+from components.gates.errors import KubeError
+
 # An exec plugin may open a browser or refresh a token over the network.
 EXEC_SECONDS = 60.0
 
 Manifest = dict[str, Any]
-
-
-class KubeError(Exception):
-    """The API server could not be asked, or refused. status: HTTP status, 0 without an answer; fatal: asking again
-    will not help.
-    """
-
-    def __init__(self, message: str, *, status: int = 0, fatal: bool = False) -> None:
-        super().__init__(message)
-        self.status = status
-        self.fatal = fatal
 
 
 def load_certificate(context: ssl.SSLContext, certificate: str, key: str, server: str) -> None:

@@ -19,9 +19,10 @@ import ssl
 import urllib.request
 from urllib.parse import quote, urlencode, urlsplit
 
-from components.gates.credentials import KubeError, Manifest, exec_credential, load_certificate
+from components.gates.credentials import Manifest, exec_credential, load_certificate
+from components.gates.errors import KubeError
 
-__all__ = ["Kube", "KubeError", "Manifest", "environment_proxy", "path"]
+__all__ = ["Kube", "Manifest", "environment_proxy", "path"]
 
 # A healthy API server answers a read within a second; ten leave room for a loaded one, and keep `preview` short when
 # there is none.

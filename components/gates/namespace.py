@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from components.gates.errors import KubeError
 from components.gates.gate import UNKNOWN, Gate, Properties, known
-from components.gates.kube import Kube, KubeError, path
+from components.gates.kube import Kube, path
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
 
 # Tells, after a crash between creation and Pulumi's record of it, that the namespace is ours.

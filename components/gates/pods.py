@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.gates.errors import KubeError
 from components.gates.events import told
-from components.gates.kube import Kube, KubeError, Manifest, path
+from components.gates.kube import Kube, Manifest, path
 from components.gates.waiting import Failed, Waiting, sentence
 from engine.causes import Where, explain_log, find_cause
 from engine.redact import redact

@@ -12,8 +12,9 @@ import json
 import uuid
 from typing import Any
 
+from components.gates.errors import KubeError
 from components.gates.gate import Gate, Properties
-from components.gates.kube import Kube, KubeError, Manifest, path
+from components.gates.kube import Kube, Manifest, path
 from components.gates.pods import judge_pods, look
 from components.gates.waiting import Done, Failed, GateError, Outcome, Run, Waiting, sentence, wait
 from engine.findings import Problems

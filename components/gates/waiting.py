@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Event
 
-from components.gates.kube import KubeError
+from components.gates.errors import KubeError
 
 # A cluster's objects change within seconds; a shorter interval would only load the API servers.
 POLL_SECONDS = 2.0

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.gates.kube import Kube, KubeError, path
+from components.gates.errors import KubeError
+from components.gates.kube import Kube, path
 from tests.components.gates.api import Api, kubeconfig_text, serve
 from tests.validation import kube_server
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.gates.kube import KubeError
+from components.gates.errors import KubeError
 from components.gates.waiting import Done, Failed, GateError, Outcome, Probe, Waiting, forgiving, wait
 from tests.components.gates.api import Clock
 
