@@ -58,6 +58,7 @@ class ValidationRun(Gate):
             # Nothing is recorded of a run that failed: it must not leave its Job behind.
             _remove(kube, inputs["namespace"], name)
             raise
+        _remove_others(kube, inputs["namespace"], name)
         return {
             "run": name,
             "verdict": verdict.to_json(),
@@ -69,9 +70,7 @@ class ValidationRun(Gate):
     def update(self, inputs: Properties, old_outputs: Properties, run: Run) -> dict[str, object]:
         if _still_valid(inputs, old_outputs):
             return {key: old_outputs[key] for key in self.outputs}
-        outputs = self.create(inputs, run)
-        _remove(Kube(inputs["kubeconfig"]), inputs["namespace"], str(old_outputs.get("run")))
-        return outputs
+        return self.create(inputs, run)
 
     def delete(self, properties: Properties, run: Run) -> None:
         try:
@@ -208,6 +207,14 @@ def _remove(kube: Kube, namespace: str, run: str) -> None:
         ("v1", "configmaps", result_name(run)),
     ):
         kube.delete(path(api_version, plural, namespace=namespace, name=name))
+
+
+def _remove_others(kube: Kube, namespace: str, run: str) -> None:
+    """The run of before, and runs that a killed `pulumi` has never recorded."""
+    for url in (path("batch/v1", "jobs", namespace=namespace), path("v1", "configmaps", namespace=namespace)):
+        for found in kube.list(url, labels=RUN_LABEL):
+            if found["metadata"]["labels"][RUN_LABEL] != run:
+                kube.delete(f"{url}/{found['metadata']['name']}")
 
 
 def _still_valid(inputs: Properties, old_outputs: Properties) -> bool:

@@ -1,4 +1,4 @@
-"""Stack `local` of a workplace, with the configuration that a test gives it, driven with plain `pulumi`."""
+"""A stack of a workplace, with the configuration that a test gives it, driven with plain `pulumi`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Manifests = Sequence[Mapping[str, Any]]
 
 
 class Stack:
-    """configuration: the committed one, until a test changes it; every change is of the whole of it."""
+    """configuration: the committed one of `local`, until a test changes it; every change is of the whole of it."""
 
-    def __init__(self, place: Workplace) -> None:
-        self.place = place
-        self._file = place.folder / "stacks/Pulumi.local.yaml"
-        self._committed = self._file.read_text()
-        self("stack", "init", "local")
+    def __init__(self, place: Workplace, name: str = "local") -> None:
+        self.place, self.name = place, name
+        self._file = place.folder / f"stacks/Pulumi.{name}.yaml"
+        self._committed = (place.folder / "stacks/Pulumi.local.yaml").read_text()
+        self("stack", "init", name)
 
     def __call__(self, *arguments: str) -> str:
         """A command that must succeed; its output."""
@@ -49,7 +49,7 @@ class Stack:
         return self._file.read_text()
 
     def start_up(self) -> Running:
-        return self.place.pulumi("up", "--stack", "local", "--yes", "--skip-preview", "--suppress-outputs")
+        return self.place.pulumi("up", "--stack", self.name, "--yes", "--skip-preview", "--suppress-outputs")
 
     def up(self) -> Finished:
         """An `up` that must succeed."""
@@ -62,23 +62,23 @@ class Stack:
         return refused(self.start_up().end())
 
     def failing_preview(self) -> Finished:
-        return refused(self.place.pulumi("preview", "--stack", "local").end())
+        return refused(self.place.pulumi("preview", "--stack", self.name).end())
 
     def outputs(self, *flags: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self("stack", "output", "--stack", "local", "--json", *flags))
+        found: dict[str, Any] = json.loads(self("stack", "output", "--stack", self.name, "--json", *flags))
         return found
 
     def verdict(self) -> dict[str, Any]:
         """As `pulumi stack output validation` shows it, also after a failed `up`."""
-        found: dict[str, Any] = json.loads(self("stack", "output", "validation", "--stack", "local"))
+        found: dict[str, Any] = json.loads(self("stack", "output", "validation", "--stack", self.name))
         return found
 
     def exported(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self("stack", "export", "--stack", "local"))
+        found: dict[str, Any] = json.loads(self("stack", "export", "--stack", self.name))
         return found
 
     def destroy(self) -> None:
-        self("destroy", "--stack", "local", "--yes", "--skip-preview")
+        self("destroy", "--stack", self.name, "--yes", "--skip-preview")
 
 
 def refused(done: Finished) -> Finished:

@@ -1,6 +1,6 @@
 """Ctrl-C, `up` twice at once and `kill -9`: nothing is left behind, and the same command goes on.
 
-Each test ends with a good `up` from the state that the interruption has left.
+The next good `up` starts from the state that the interruption has left.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import pytest
 
 from tests.e2e.stack import Stack, faulty
 from tests.e2e.workplace import END_SECONDS, INTERRUPTED, Finished, Workplace, eventually
+from tests.sandbox.kubectl import Kubectl
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(400)]
 
 WAITING = "is Running and not ready yet"
+LOCKED = "error: the stack is currently locked by 1 lock(s)"
 
 
 def locks(place: Workplace) -> list[str]:
@@ -50,32 +52,11 @@ def test_ctrl_c_while_things_are_made_is_gone_on_from(stack: Stack, place: Workp
     assert "validation       speculating" in place.sandbox("local").output
 
 
-def test_two_ups_at_once_are_told_apart_and_ctrl_c_ends_the_wait(stack: Stack, place: Workplace) -> None:
-    """The first waits for an engine that loads for ever."""
-    stack.configure(faulty(place, hang_loading=True))
-    first = place.python("-m", "sandbox", "local")
-    first.until(WAITING)
-    second = place.python("-m", "sandbox", "local").end()
-    home, holder = place.layout.home, f"`python -m sandbox local` (process {first.child.pid})"
-    assert (second.status, second.lines) == (
-        1,
-        [f"error: {home}: {holder} is changing this sandbox; wait until it has ended"],
-    )
-    plain = stack.failing_up()
-    assert plain.errors[0].startswith("error: the stack is currently locked by 1 lock(s)")
-    first.interrupt()
-    done = first.end(END_SECONDS)
-    interrupted(done)
-    assert [line for line in done.errors if "cancelled while waiting for the replicas of ml-team/" in line], done.output
-    nothing_left(place)
-    stack.configure("qwen3-8b-spec")
-    stack.up()
-
-
 def test_after_kill_9_of_a_plain_pulumi_the_documented_commands_recover(stack: Stack, place: Workplace) -> None:
-    stack.configure(faulty(place, hang_loading=True))
+    """The validation waits for a slow answer; nothing else works on the stack meanwhile."""
+    stack.configure(faulty(place, stall_seconds=120))
     running = stack.start_up()
-    running.until(WAITING)
+    running.until("waiting for the validation Job: it runs")
     (lock,) = (place.layout.pulumi_backend / ".pulumi/locks").rglob("*.json")
     beside = place.python("-m", "sandbox", "local").end()
     assert (beside.status, beside.errors) == (
@@ -85,21 +66,40 @@ def test_after_kill_9_of_a_plain_pulumi_the_documented_commands_recover(stack: S
             "wait until it ends, or end it and run this again"
         ],
     )
+    assert stack.failing_up().errors[0].startswith(LOCKED)
     os.kill(running.child.pid, signal.SIGKILL)
     running.end()
     eventually(lambda: not pulumis(place))
-    assert stack.failing_up().errors[0].startswith("error: the stack is currently locked by 1 lock(s)")
+    assert stack.failing_up().errors[0].startswith(LOCKED)
     stack.configure("qwen3-8b-spec")
     stack("cancel", "--yes")
     stack("refresh", "--stack", "local", "--yes", "--skip-preview", "--clear-pending-creates")
     stack.up()
-    assert stack.verdict()["ok"] is True
+    verdict = stack.verdict()
+    assert verdict["ok"] is True
+    jobs = Kubectl(place.layout).names("jobs", "--namespace=speculation-validation")
+    assert jobs == [f"speculation-validation-{verdict['run']}"]
+    nothing_left(place)
+
+
+def test_ctrl_c_ends_the_wait_of_make_local_and_a_second_one_is_refused(stack: Stack, place: Workplace) -> None:
+    stack.configure(faulty(place, hang_loading=True))
+    first = place.python("-m", "sandbox", "local")
+    first.until(WAITING)
+    second = place.python("-m", "sandbox", "local").end()
+    holder = f"`python -m sandbox local` (process {first.child.pid})"
+    line = f"error: {place.layout.home}: {holder} is changing this sandbox; wait until it has ended"
+    assert (second.status, second.lines) == (1, [line])
+    first.interrupt()
+    done = first.end(END_SECONDS)
+    interrupted(done)
+    assert [line for line in done.errors if "cancelled while waiting for the replicas of ml-team/" in line], done.output
     nothing_left(place)
 
 
 def test_after_kill_9_of_pulumi_make_local_recovers_by_itself(stack: Stack, place: Workplace) -> None:
     """It is killed while it makes the deployment, after it has deleted the one before."""
-    stack.configure(faulty(place, load_seconds=1))
+    stack.configure("qwen3-8b-spec")
     running = place.python("-m", "sandbox", "local")
     running.until("ModelDeployment model-deployment creating")
     (lock,) = locks(place)
@@ -107,7 +107,6 @@ def test_after_kill_9_of_pulumi_make_local_recovers_by_itself(stack: Stack, plac
     os.kill(pid, signal.SIGKILL)
     assert running.end().status != 0
     assert locks(place) == [lock]
-    done = place.sandbox("local")
-    assert "validation       speculating" in done.output
+    assert "validation       speculating" in place.sandbox("local").output
     nothing_left(place)
     stack("preview", "--stack", "local", "--expect-no-changes")

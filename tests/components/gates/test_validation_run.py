@@ -137,7 +137,8 @@ def finish(api: Api, name: str, document: str | None, log: str = "") -> None:
     """What the Job controller and the program do for the Job of a run."""
     run = name.removeprefix("speculation-validation-")
     if document is not None:
-        api.put(CONFIG_MAPS, {"metadata": {"name": f"speculation-verdict-{run}"}, "data": {"verdict.json": document}})
+        metadata = {"name": f"speculation-verdict-{run}", "labels": {"speculation/run": run}}
+        api.put(CONFIG_MAPS, {"metadata": metadata, "data": {"verdict.json": document}})
     elif log:
         api.put(PODS, {"metadata": {"name": "p", "labels": {"speculation/run": run}}, "status": {}})
         api.texts[f"{PODS}/p/log"] = log
@@ -148,16 +149,17 @@ def finish(api: Api, name: str, document: str | None, log: str = "") -> None:
 
 
 class Controller(threading.Thread):
-    """Finishes the first Job that appears."""
+    """Finishes the first Job that appears beside those that are there."""
 
     def __init__(self, api: Api, document: str | None, log: str = "") -> None:
         super().__init__(daemon=True)
         self.api, self.document, self.log = api, document, log
         self.stop = threading.Event()
+        self.known = set(api.objects)
 
     def run(self) -> None:
         while not self.stop.wait(0.005):
-            for url in [key for key in list(self.api.objects) if key.startswith(f"{JOBS}/")]:
+            for url in [key for key in {*self.api.objects} - self.known if key.startswith(f"{JOBS}/")]:
                 finish(self.api, url.rsplit("/", 1)[1], self.document, self.log)
                 return
 
@@ -188,11 +190,25 @@ def test_a_verdict_right_or_wrong_is_the_result(found: Outcome, api: Api) -> Non
     assert left(api) == []
 
 
+def test_a_run_removes_what_a_killed_pulumi_has_never_recorded(api: Api) -> None:
+    given = inputs(kubeconfig=api.kubeconfig)
+    for manifest, collection in zip(job_manifests(given, "killed"), (CONFIG_MAPS, JOBS), strict=True):
+        api.put(collection, manifest)
+    api.put(CONFIG_MAPS, {"metadata": {"name": "kube-root-ca.crt"}})
+    Controller(api, verdict().to_json()).start()
+    found = ValidationRun().create(given, RealClock().run())["run"]
+    assert left(api) == [
+        f"{CONFIG_MAPS}/kube-root-ca.crt",
+        f"{CONFIG_MAPS}/speculation-validation-{found}",
+        f"{CONFIG_MAPS}/speculation-verdict-{found}",
+        f"{JOBS}/speculation-validation-{found}",
+    ]
+
+
 def test_a_repeated_run_removes_the_one_before(api: Api) -> None:
     given = inputs(kubeconfig=api.kubeconfig)
     Controller(api, verdict(Outcome.OFF).to_json()).start()
     first = ValidationRun().create(given, RealClock().run())
-    api.objects.pop(f"{JOBS}/speculation-validation-{first['run']}")
     Controller(api, verdict().to_json()).start()
     second = ValidationRun().update(given, {**given, **first}, RealClock().run())
     assert second["ok"] is True

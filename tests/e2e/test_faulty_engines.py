@@ -1,6 +1,6 @@
 """Engines that do not do what the recipe declares (the fake engine's faults): `up` fails with the reason.
 
-Each `up` here goes on from where the one before has failed; good ones in between show that nothing stands in the way.
+Each `up` here goes on from where the one before has failed.
 """
 
 # ruff: noqa: E501 - the lines stand as they are printed
@@ -34,12 +34,12 @@ class Wrong:
 
 
 OFF = Wrong(
-    "off",
+    "declared-but-off",
     "The recipe declares speculation and the engine runs without it: engine log: speculative_config=None; metrics: no counters of speculation; 73 tokens generated",
     {"engine_log": "off", "metrics": "off", "behaviour": "off"},
 )
 INERT = Wrong(
-    "inert",
+    "on-but-inert",
     "Speculation is on and does nothing: 0 drafts, 0 of 0 draft tokens accepted over 73 generated tokens",
     {"metrics": "inert", "behaviour": "off"},
 )
@@ -49,9 +49,9 @@ UNKNOWN = Wrong(
     {"metrics": "unknown", "behaviour": "unknown"},
 )
 CORRUPT = Wrong(
-    "corrupt",
+    "corrupt-output",
     "The answer is not sound: edit: the completion is empty",
-    {"metrics": "unknown", "behaviour": "corrupt"},
+    {"metrics": "inert", "behaviour": "corrupt"},
 )
 
 
@@ -79,9 +79,6 @@ def test_an_engine_that_exits_at_start_ends_the_wait_with_its_own_last_error(sta
         f"error: gave up on the replicas of ml-team/qwen3-8b-spec: engine in pod {pod['metadata']['name']} exits with code 1: OSError: You are trying to access a gated repo. (the model is gated and the token has no access to it); accept the model's licence on its hub page and give a token of that account as HF_TOKEN from a Secret"
     ]
     assert failed.seconds < EARLY
-    stack.configure("qwen3-8b-spec")
-    stack.up()
-    assert stack.verdict()["ok"] is True
 
 
 @pytest.mark.parametrize(
@@ -90,10 +87,8 @@ def test_an_engine_that_exits_at_start_ends_the_wait_with_its_own_last_error(sta
         ({"never_draft": True}, INERT),
         ({"status": {"/v1/chat/completions": 404}}, UNKNOWN),
         ({"answer": "empty"}, CORRUPT),
-        # The last one: the next test goes on from it.
-        ({"ignore_speculation": True}, OFF),
     ],
-    ids=["never drafts", "answers 404", "empty completion", "no speculation"],
+    ids=["never drafts", "answers 404", "empty completion"],
 )
 def test_a_wrong_verdict_fails_up_and_stays_readable(
     stack: Stack, place: Workplace, fault: dict[str, Any], wrong: Wrong
@@ -121,8 +116,11 @@ def test_a_service_that_answers_404_to_everything_fails_the_gate(stack: Stack, p
     ]
 
 
-def test_destroy_after_a_failed_up_leaves_nothing(stack: Stack, place: Workplace, untouched: set[str]) -> None:
-    stack.configure(faulty(place, exit="out_of_memory"))
-    stack.failing_up()
+def test_destroy_after_a_failed_up_leaves_nothing_in_either_cluster(
+    stack: Stack, place: Workplace, untouched: set[str]
+) -> None:
+    """The engine runs, its route leads nowhere, and a run of before has validated it."""
+    assert engine_pods(place.layout)
     stack.destroy()
     assert inventory(place.layout) == untouched
+    assert stack.exported()["deployment"].get("resources", []) == []
