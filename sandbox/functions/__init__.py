@@ -28,6 +28,6 @@ DIFFERENCES = (
     "No engine is split over node pools.",
     "Objects whose readiness is a query have watch: true (provider-kubernetes' watches are on), where Modelplane waits "
     "for the next poll.",
-    "Functions are called again after 2 to 10 s instead of 60 s.",
+    "Functions that read what Crossplane does not watch are called again after 2 to 5 s instead of 60 s.",
     'Normal events ("Composing ... on ...") are left out; warnings are kept.',
 )

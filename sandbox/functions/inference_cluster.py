@@ -8,7 +8,7 @@ ClusterReady=False: the sandbox has no clouds.
 from __future__ import annotations
 
 from modelplane.names import CLUSTER_LABEL, SYSTEM_NAMESPACE, cluster_provider_config_name, serving_stack_name
-from sandbox.functions.model import API_VERSION, SOON, Desired, Manifest, Observed, Selector, Settings, dig
+from sandbox.functions.model import API_VERSION, LATER, SOON, Desired, Manifest, Observed, Selector, Settings, dig
 from sandbox.functions.objects import provider_config
 
 STACK = "serving-stack"
@@ -17,7 +17,7 @@ GUARD = "usage-replicas"
 
 
 def compose(observed: Observed, settings: Settings) -> Desired:  # noqa: ARG001
-    desired = Desired()
+    desired = Desired(ttl=LATER)
     _guard_replicas(observed, desired)
     classes = _classes(observed, desired)
     if classes is None:

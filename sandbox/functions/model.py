@@ -13,9 +13,12 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
-# Seconds until a function looks again at what it requires (Crossplane does not watch it): while someone waits, later.
+# Seconds until a function is called again without a change of its composite or of what that composes, which Crossplane
+# watches. It does not watch what a function requires: SOON while someone waits for that, LATER once all is as wanted.
 SOON = 2.0
-LATER = 10.0
+LATER = 5.0
+# When nothing is required. Each call applies all that is composed anew. (Modelplane: 60 s for everything.)
+RARELY = 60.0
 
 API_VERSION = "modelplane.ai/v1alpha1"
 
@@ -99,7 +102,7 @@ class Desired:
     requires: dict[str, Selector] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     composite_ready: bool | None = None
-    ttl: float = LATER
+    ttl: float = RARELY
 
     def add(self, key: str, manifest: Manifest, *, ready: bool = False) -> None:
         self.resources[key] = manifest
