@@ -59,6 +59,7 @@ def test_after_kill_9_the_next_up_recovers_with_all_data(clusters: Layout, victi
     Kubectl(clusters)("create", "configmap", victim)
     before = records(clusters)
     os.kill(before[victim].pid, signal.SIGKILL)
+    eventually(lambda: not before[victim].running)  # the kernel may take a moment
     up(clusters)
     after = records(clusters)
     assert {name for name in before if after[name] != before[name]} == {victim}

@@ -149,7 +149,9 @@ def test_everything_listens_on_loopback_and_on_ports_of_the_layout(pair: Pair) -
 def test_setting_up_twice_changes_nothing_and_a_killed_crossplane_comes_back(pair: Pair) -> None:
     assert crossplane.ensure(pair.layout) is False
     assert supervisor.up(pair.layout, crossplane.processes(pair.layout), lambda _: None) == []
-    os.kill(records(pair.layout)["crossplane"].pid, signal.SIGKILL)
+    victim = records(pair.layout)["crossplane"]
+    os.kill(victim.pid, signal.SIGKILL)
+    eventually(lambda: not victim.running)  # the kernel may take a moment
     assert supervisor.up(pair.layout, crossplane.processes(pair.layout), lambda _: None) == ["crossplane"]
 
 
