@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pulumi
 
+from components.gates.start import start_provider
+
+start_provider()
+
 from components.existing import ExistingClusters, ExistingClustersArgs
 from components.identity import Identities, identify
 from components.inference_platform import InferencePlatform, InferencePlatformArgs

@@ -134,6 +134,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         # A gate has no state outside Pulumi's: a refresh keeps it.
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
 
+    def Invoke(self, request: Any, context: Any) -> Any:
+        # Only ever called to have this process started early (start.py).
+        return provider_pb2.InvokeResponse()
+
     def Cancel(self, request: Any, context: Any) -> Any:
         self._cancelled.set()
         return empty_pb2.Empty()

@@ -17,10 +17,12 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 from pulumi.runtime import rpc
 from pulumi.runtime.config import set_all_config
 from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
+from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.settings import get_root_resource, set_root_resource
 from pulumi.runtime.stack import Stack, run_pulumi_func
 from pulumi.runtime.sync_await import _ensure_event_loop, _sync_await
 
+from components.gates.start import START
 from components.identity import Identities
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +77,11 @@ class Recorder(MockMonitor):
     def __init__(self, mocks: Mocks) -> None:
         super().__init__(mocks)
         self.seen: list[Registration] = []
+
+    def Invoke(self, request: Any) -> Any:  # noqa: N802 - the protocol's
+        if request.tok == START:
+            return resource_pb2.ResourceInvokeResponse()
+        return super().Invoke(request)  # type: ignore[no-untyped-call]
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's
         if request.type != "pulumi:pulumi:Stack":

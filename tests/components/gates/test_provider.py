@@ -20,6 +20,7 @@ from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grp
 
 from components.gates.gate import UNKNOWN
 from components.gates.provider import GATES, from_struct, to_struct
+from components.gates.start import START
 from tests.components.gates.api import Api, serve
 
 SCRIPT = Path(__file__).resolve().parents[3] / "components" / "gates" / "pulumi-resource-speculation"
@@ -77,6 +78,10 @@ def urn(kind: str) -> str:
 def test_it_serves_previews_and_unwraps_secrets_itself_in_no_case(provider: Provider) -> None:
     answer = provider.stub.Configure(provider_pb2.ConfigureRequest())
     assert (answer.supportsPreview, answer.acceptSecrets) == (True, False)
+
+
+def test_it_can_be_called_to_be_started_early(provider: Provider) -> None:
+    assert list(provider.stub.Invoke(provider_pb2.InvokeRequest(tok=START)).failures) == []
 
 
 def test_create_update_and_delete_of_a_gate(provider: Provider, api: Api) -> None:
