@@ -22,7 +22,7 @@ class Stack:
         self.place, self.name = place, name
         self._file = place.folder / f"stacks/Pulumi.{name}.yaml"
         self._committed = (place.folder / "stacks/Pulumi.local.yaml").read_text()
-        self("stack", "init", name)
+        self("stack", "init", name, *([] if name == "local" else ["--no-select"]))
 
     def __call__(self, *arguments: str) -> str:
         """A command that must succeed; its output."""

@@ -1,5 +1,7 @@
 """Target `existing`, with the fake engine in place of vLLM's GPU image: what a user of two clusters gets."""
 
+# ruff: noqa: E501 - lines stand as they are printed
+
 from __future__ import annotations
 
 import base64
@@ -18,6 +20,7 @@ from tests.sandbox.kubectl import Kubectl
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(400)]
 
+CHECK = "error: speculation:gates:Clusters resource 'clusters-check' has a problem"
 TOKEN = "hf_e2eSecretTokenThatMustNotBeSeen"
 # The seed's own request.
 PROMPT = (
@@ -112,7 +115,11 @@ def test_clusters_that_another_stack_uses_are_refused(served: Stack, place: Work
     other.configure("qwen3-8b-spec")
     refused = other.failing_preview().errors
     other("stack", "rm", "other", "--yes")
-    assert refused == []
+    dedicated = "use a cluster dedicated to Modelplane, or uninstall it and delete its CRDs"
+    assert refused == [
+        f"{CHECK}: the control plane already holds the Gateway API (API group gateway.networking.k8s.io), which Modelplane installs itself and does not adopt; {dedicated}",
+        f"{CHECK}: the workload cluster already holds cert-manager and the Gateway API and the Prometheus operator (API group cert-manager.io, gateway.networking.k8s.io, monitoring.coreos.com), which Modelplane installs itself and does not adopt; {dedicated}",
+    ]
 
 
 def test_a_users_file_in_the_older_dialect_replaces_it_old_replica_first(served: Stack, place: Workplace) -> None:
