@@ -18,8 +18,8 @@ _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = 0o100644 << 16
 _PACKAGES = ("engine", "validation")
 _MAIN = b"import sys\n\nfrom validation.__main__ import main\n\nsys.exit(main())\n"
-# What only the stack needs.
-_LEFT_OUT = {"validation/package.py"}
+# What only the stack and people need.
+_LEFT_OUT = ("validation/package.py", "validation/commands/")
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def _sources() -> dict[str, bytes]:
     found = {"__main__.py": _MAIN}
     for package in _PACKAGES:
         found.update(_walk(resources.files(package), package))
-    return {name: content for name, content in found.items() if name not in _LEFT_OUT}
+    return {name: content for name, content in found.items() if not name.startswith(_LEFT_OUT)}
 
 
 def _walk(folder: Traversable, path: str) -> dict[str, bytes]:

@@ -37,6 +37,7 @@ def test_it_holds_both_packages_and_nothing_else() -> None:
     names = zipfile.ZipFile(io.BytesIO(build_zipapp())).namelist()
     assert {name.partition("/")[0] for name in names} == {"__main__.py", "engine", "validation"}
     assert all(name.endswith(".py") for name in names)
+    assert not any(name.startswith("validation/commands") for name in names)
 
 
 @pytest.mark.parametrize("python", ["python3.13", sys.executable])
