@@ -25,6 +25,12 @@ PREFIX_HITS = "vllm:prefix_cache_hits_total"
 # Counters whose difference is taken; all are registered at start.
 COUNTERS = (DRAFTS, DRAFT_TOKENS, ACCEPTED, GENERATED, FINISHED, PREFIX_QUERIES, PREFIX_HITS)
 PROCESS_START = "process_start_time_seconds"
+# For dashboards: a gauge (0 to 1 in spite of its name) and histograms in seconds. A step's latency is observed once for
+# each step of a request after its first token, however many tokens the step has, so it is no TPOT, but counts steps.
+CACHE_USAGE = "vllm:kv_cache_usage_perc"
+TIME_TO_FIRST_TOKEN = "vllm:time_to_first_token_seconds"
+TIME_PER_OUTPUT_TOKEN = "vllm:request_time_per_output_token_seconds"
+STEP_LATENCY = "vllm:inter_token_latency_seconds"
 
 
 @dataclass(frozen=True)

@@ -96,14 +96,34 @@ class Kube:
         tail = self._log(namespace, pod, container, previous=previous, **limits)
         return Log(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), complete=False)
 
-    def apply_config_map(self, namespace: str, name: str, data: dict[str, str], labels: dict[str, str]) -> None:
-        """Create the ConfigMap or set these keys and labels of it (server-side apply)."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": namespace, "labels": labels},
-            "data": data,
-        }
+    def cron_job(self, namespace: str, name: str) -> dict[str, str]:
+        """A reference to a CronJob: apiVersion, kind, name and uid."""
+        path = f"/apis/batch/v1/namespaces/{namespace}/cronjobs/{name}"
+        permission = f"get cronjobs of group batch in namespace {namespace}"
+        body = self._call("GET", path, f"read CronJob {namespace}/{name}", permission)
+        uid = (_json_object(body, f"CronJob {namespace}/{name}").get("metadata") or {}).get("uid")
+        return {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": str(uid)}
+
+    def create_event(self, namespace: str, event: dict[str, Any]) -> None:
+        """Write an Event (without apiVersion and kind)."""
+        document = {"apiVersion": "v1", "kind": "Event", **event}
+        path, action = f"/api/v1/namespaces/{namespace}/events", f"write an Event in namespace {namespace}"
+        self._call("POST", path, action, f"create events in namespace {namespace}", json.dumps(document).encode())
+
+    def apply_config_map(
+        self,
+        namespace: str,
+        name: str,
+        data: dict[str, str],
+        labels: dict[str, str],
+        *,
+        owner: dict[str, str] | None = None,
+    ) -> None:
+        """Create the ConfigMap or set these keys and labels of it (server-side apply). owner: takes it along."""
+        metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": labels}
+        if owner:
+            metadata["ownerReferences"] = [owner]
+        document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         query = urllib.parse.urlencode({"fieldManager": _MANAGER, "force": "true"})
         self._call(
             "PATCH",
@@ -130,7 +150,8 @@ class Kube:
             raise ApiError(message) from problem
         request.add_header("Authorization", f"Bearer {token}")
         if body is not None:
-            request.add_header("Content-Type", "application/apply-patch+yaml")
+            kind = "application/json" if method == "POST" else "application/apply-patch+yaml"
+            request.add_header("Content-Type", kind)
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as response:
                 return bytes(response.read())

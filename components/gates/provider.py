@@ -159,6 +159,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             say=lambda text: self._log(request.urn, text, engine_pb2.INFO, ephemeral=True),
             warn=lambda text: self._log(request.urn, text, engine_pb2.WARNING, ephemeral=False),
             cancelled=self._cancelled,
+            tell=lambda text: self._log(request.urn, text, engine_pb2.INFO, ephemeral=False),
         )
 
     def _log(self, urn: str, text: str, severity: Any, *, ephemeral: bool) -> None:

@@ -65,7 +65,7 @@ class Run:
     """One call of a gate.
 
     timeout: seconds; say: shows a line of progress; warn: a line that stays; cancelled: set by Ctrl-C; clock:
-    monotonic seconds.
+    monotonic seconds; tell: shows a text that stays.
     """
 
     timeout: float
@@ -73,6 +73,7 @@ class Run:
     warn: Callable[[str], None]
     cancelled: Event
     clock: Callable[[], float] = time.monotonic
+    tell: Callable[[str], None] = lambda _: None
 
     def sleep(self, seconds: float) -> None:
         """Wait, but not longer than until Ctrl-C."""

@@ -30,12 +30,16 @@ TOKEN = "service-account-token"
 
 @dataclass
 class KubeServer:
-    """State of the fake API server. forbidden: resources that RBAC refuses; logs: (pod, previous) -> text."""
+    """State of the fake API server. forbidden: resources that RBAC refuses; logs: (pod, previous) -> text; cron_jobs:
+    (namespace, name) -> uid.
+    """
 
     pods: list[dict[str, Any]] = field(default_factory=list)
     logs: dict[tuple[str, bool], str] = field(default_factory=dict)
     forbidden: set[str] = field(default_factory=set)
     config_maps: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    cron_jobs: dict[tuple[str, str], str] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     token: str = TOKEN
     port: int = 0
@@ -91,8 +95,23 @@ class _Handler(BaseHTTPRequestHandler):
         elif match := re.fullmatch(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/log", url.path):
             if self._allowed("get", "pods/log", match[1]):
                 self._log(match[2], query)
+        elif match := re.fullmatch(r"/apis/batch/v1/namespaces/([^/]+)/cronjobs/([^/]+)", url.path):
+            if self._allowed("get", "cronjobs", match[1]):
+                self._cron_job(match[1], match[2])
         else:
             self._status(404, "the server could not find the requested resource")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        match = re.fullmatch(r"/api/v1/namespaces/([^/]+)/events", urlsplit(self.path).path)
+        if match and self._allowed("create", "events", match[1]):
+            assert self.headers["Content-Type"] == "application/json"
+            involved = body["involvedObject"]
+            if involved.get("namespace") != match[1] or len(body["message"].encode()) > 1024:
+                self._status(422, "the Event is invalid")
+                return
+            self.server_state.events.append(body)
+            self._json(201, body)
 
     def do_PATCH(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -102,6 +121,14 @@ class _Handler(BaseHTTPRequestHandler):
             assert "fieldManager" in parse_qs(urlsplit(self.path).query)
             self.server_state.config_maps[(match[1], match[2])] = body
             self._json(201, body)
+
+    def _cron_job(self, namespace: str, name: str) -> None:
+        uid = self.server_state.cron_jobs.get((namespace, name))
+        if uid is None:
+            self._status(404, f'cronjobs.batch "{name}" not found')
+        else:
+            metadata = {"name": name, "namespace": namespace, "uid": uid}
+            self._json(200, {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata})
 
     def _pods(self, namespace: str, selector: str) -> None:
         match = re.fullmatch(r"(\S+) in \(([^)]*)\)", selector)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.validation.engines import BASELINE_ARGS, SPEC_ARGS, engine
 from tests.validation.kube_server import KubeServer
-from tests.validation.validating import job, run
+from tests.validation.validating import job
 from validation.package import build_zipapp
 from validation.verdict import Outcome, Verdict
 
@@ -72,13 +72,3 @@ def test_the_program_says_in_one_line_what_is_wrong_with_its_input(kube: KubeSer
     assert (missing.returncode, missing.stderr) == (1, "/etc/validation/input.json: No such file or directory\n")
     refused = run_program(program, kube, given)
     assert (refused.returncode, refused.stderr) == (1, schema)
-
-
-def test_a_recorded_verdict_can_be_shown(kube: KubeServer, tmp_path: Path) -> None:
-    program, recorded = tmp_path / "validation.pyz", tmp_path / "verdict.json"
-    program.write_bytes(build_zipapp())
-    with engine(tmp_path) as served:
-        verdict = run(kube, job([served]), [served])
-    recorded.write_text(verdict.to_json())
-    shown = run_program(program, kube, None, "show", str(recorded))
-    assert (shown.returncode, shown.stdout) == (0, verdict.text() + "\n")

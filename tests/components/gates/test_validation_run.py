@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from components.gates.gate import UNKNOWN
-from components.gates.validation_run import ValidationRun, job_manifests, read_verdict
+from components.gates.validation_job import job_manifests, read_verdict
+from components.gates.validation_run import ValidationRun
 from components.gates.verdict import VerdictGate
 from components.gates.waiting import GateError
 from tests.components.gates.api import Api, Clock, serve
