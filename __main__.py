@@ -12,10 +12,12 @@ from components.existing import ExistingClusters, ExistingClustersArgs
 from components.identity import Identities, identify
 from components.inference_platform import InferencePlatform, InferencePlatformArgs
 from components.model import Model, ModelArgs
+from components.monitoring import Monitoring, MonitoringArgs
 from components.outputs import log_command, report, verdict_document
 from components.secrets import engine_secrets, image_pull_secrets
 from components.validation import Validation, ValidationArgs
 from engine.findings import Problems
+from stacks.schema import seconds
 from stacks.settings import Settings, load_settings
 
 
@@ -82,10 +84,15 @@ def deploy(settings: Settings, identities: Identities) -> None:
                 image=settings.validation.image,
                 timeout=timeouts.validation,
                 destroy_timeout=timeouts.destroy,
+                schedule=settings.validation.schedule,
+                seconds=seconds(timeouts.validation),
                 depends_on=(model.serving,),
             ),
         )
         pulumi.export("validation", validation.verdict.apply(verdict_document))
+        pulumi.export("validation_job", validation.job)
+    if settings.monitoring.pod_monitor:
+        Monitoring("monitoring", MonitoringArgs(clusters.workload, model.replicas, timeouts.cluster, platform.ready))
     pulumi.export("log_command", model.replicas.apply(lambda replicas: log_command(replicas, settings.workload)))
     pulumi.export("workload_cluster", platform_settings.cluster_name)
     pulumi.export("control_plane_kubeconfig", clusters.control_plane.kubeconfig)

@@ -15,6 +15,7 @@ from typing import Any
 import pulumi
 from pulumi import Output, ResourceOptions
 
+from components import schedule
 from components.cluster import Cluster
 from components.encoding import base64_text
 from components.gates import resources as gates
@@ -30,7 +31,7 @@ NAME = "speculation-validation"
 @dataclass(frozen=True)
 class ValidationArgs:
     """address, replicas, spec: of the model; engines: [{name, image, args}] as the recipe declares them; image: a stock
-    Python, 3.11 or newer.
+    Python, 3.11 or newer; schedule: when a CronJob validates again, None for never; seconds: for each of its runs.
     """
 
     workload: Cluster
@@ -42,14 +43,20 @@ class ValidationArgs:
     image: str
     timeout: str
     destroy_timeout: str
+    schedule: str | None
+    seconds: int
     depends_on: tuple[pulumi.Resource, ...] = ()
 
 
 class Validation(pulumi.ComponentResource):
-    """verdict: the JSON document; ok: it is what the recipe declares. A wrong one fails `up` once both are there."""
+    """verdict: the JSON document; ok: it is what the recipe declares. A wrong one fails `up` once both are there.
+
+    job: what another run needs to know (gates/validation_job.py), secret since it would only be noise in `up`.
+    """
 
     verdict: Output[str]
     ok: Output[bool]
+    job: Output[dict[str, str]]
 
     def __init__(self, name: str, args: ValidationArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__("speculation:components:Validation", name, {}, opts)
@@ -65,21 +72,34 @@ class Validation(pulumi.ComponentResource):
             KubernetesObject(f"{name}-{suffix}", manifest, opts_object)
             for suffix, manifest in {**rights(), "program": program_manifest()}.items()
         ]
+        job = Output.all(args.address, args.replicas).apply(lambda known: job_input(args, known[0], known[1]))
+        names = {
+            "namespace": NAMESPACE,
+            "service_account": NAME,
+            "image": args.image,
+            "program": NAME,
+            "program_hash": content_hash(),
+        }
         run = gates.ValidationRun(
             f"{name}-run",
             kubeconfig=args.workload.kubeconfig,
-            namespace=NAMESPACE,
-            service_account=NAME,
-            image=args.image,
-            program=NAME,
-            program_hash=content_hash(),
+            **names,
             spec=args.spec,
-            job=Output.all(args.address, args.replicas).apply(lambda known: job_input(args, known[0], known[1])),
+            job=job,
             timeout=args.timeout,
             opts=ResourceOptions(parent=self, depends_on=[*objects, *args.depends_on]),
         )
         gates.Verdict(f"{name}-verdict", ok=run.ok, sentence=run.sentence, opts=ResourceOptions(parent=self))
+        if args.schedule is not None:
+            # After the first run: two probes at once would count each other's tokens.
+            later = ResourceOptions.merge(opts_object, ResourceOptions(depends_on=[run]))
+            every = schedule.manifests(
+                args.schedule, NAMESPACE, account=NAME, image=args.image, program=NAME, seconds=args.seconds, job=job
+            )
+            for suffix, manifest in every.items():
+                KubernetesObject(f"{name}-{suffix}", manifest, later)
         self.verdict, self.ok = run.verdict, run.ok
+        self.job = Output.secret(Output.all(**names, job=job))
         self.register_outputs({"verdict": self.verdict, "ok": self.ok})
 
 

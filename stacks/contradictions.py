@@ -1,4 +1,4 @@
-"""What a recipe and the rest of the configuration say against each other."""
+"""What a recipe and the rest of the configuration, or two keys of it, say against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.findings import Finding, Severity
 from modelplane.cel import matches
 from stacks import gpu
-from stacks.schema import Platform, Secrets
+from stacks.schema import Platform, Secrets, ValidationSection
 
 if TYPE_CHECKING:
     from modelplane.kinds.engines import EnvVar
@@ -27,6 +27,14 @@ def recipe_findings(recipe: Recipe, platform: Platform, secrets: Secrets) -> lis
         *_token(recipe, secrets),
         *_image_pull(recipe, secrets),
     ]
+
+
+def schedule_findings(validation: ValidationSection) -> list[Finding]:
+    """A schedule of what is switched off."""
+    if validation.enabled or validation.schedule is None:
+        return []
+    path, why = "speculation:validation.schedule", "speculation:validation.enabled is false, so there is nothing to run"
+    return [Finding(Severity.ERROR, path, validation.schedule, why, "remove one of the two")]
 
 
 def token_references(recipe: Recipe) -> list[tuple[str, str]]:

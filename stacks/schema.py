@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from stacks import cron
 
 Target = Literal["existing"]
 
@@ -17,6 +20,15 @@ ClusterName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_
 PoolName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 Duration = Annotated[str, Field(pattern=r"^[1-9][0-9]*(s|m|h)$")]
 Text = Annotated[str, Field(min_length=1)]
+
+
+def _cron(expression: str) -> str:
+    if why := cron.problem(expression):
+        raise PydanticCustomError("cron", "is not a cron expression that runs: {why}", {"why": why})
+    return expression
+
+
+Schedule = Annotated[str, AfterValidator(_cron)]
 
 # A stock image: the program needs Python 3.11 or newer, and nothing else. Pinned to a patch release, since a verdict
 # names its conditions.
@@ -105,6 +117,20 @@ class ValidationSection(Section):
 
     enabled: bool = Field(default=True, description="Without it, `up` ends when the service answers.")
     image: Text = Field(default=VALIDATION_IMAGE, description="A stock Python image, 3.11 or newer.")
+    schedule: Schedule | None = Field(
+        default=None,
+        description="When a CronJob validates again, e.g. `0 * * * *` for every hour (UTC). Without it none does.",
+    )
+
+
+class Monitoring(Section):
+    """How the engines are watched from outside."""
+
+    pod_monitor: bool = Field(
+        default=False,
+        description="A PodMonitor on the workload cluster: the Prometheus of Modelplane's serving stack scrapes the "
+        "engines.",
+    )
 
 
 class Timeouts(Section):
@@ -120,12 +146,18 @@ class Timeouts(Section):
     destroy: Duration = Field(default="20m", description="Each object's end on destroy.")
 
 
+def seconds(duration: str) -> int:
+    """A Duration in seconds."""
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+
+
 # Top-level key -> section; the two others are plain text.
 SECTIONS: dict[str, type[Section]] = {
     "existing": Existing,
     "platform": Platform,
     "secrets": Secrets,
     "validation": ValidationSection,
+    "monitoring": Monitoring,
     "timeouts": Timeouts,
 }
 TEXT_KEYS: dict[str, str] = {

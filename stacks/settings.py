@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from engine.findings import Finding, Problems, Severity, errors
-from stacks.contradictions import recipe_findings
+from stacks.contradictions import recipe_findings, schedule_findings
 from stacks.kubeconfig import Kubeconfig, read_kubeconfig, read_kubeconfig_file, self_contained
 from stacks.problems import section_findings, unknown_key
 from stacks.schema import (
@@ -25,6 +25,7 @@ from stacks.schema import (
     TEXT_KEYS,
     ClusterAccess,
     Existing,
+    Monitoring,
     Platform,
     Secrets,
     Section,
@@ -56,6 +57,7 @@ class Settings:
     platform: Platform
     secrets: Secrets
     validation: ValidationSection
+    monitoring: Monitoring
     timeouts: Timeouts
     warnings: tuple[Finding, ...]
 
@@ -83,6 +85,7 @@ def parse_settings(values: Mapping[str, Any], encrypted: Collection[str] = (), r
     platform = reader.section("platform", Platform)
     secrets = reader.section("secrets", Secrets)
     validation = reader.section("validation", ValidationSection)
+    monitoring = reader.section("monitoring", Monitoring)
     timeouts = reader.section("timeouts", Timeouts)
     control_plane = reader.kubeconfig("controlPlane", existing.control_plane) if existing else None
     workload = reader.kubeconfig("workload", existing.workload) if existing else None
@@ -91,11 +94,13 @@ def parse_settings(values: Mapping[str, Any], encrypted: Collection[str] = (), r
     recipe = reader.recipe()
     if recipe is not None and platform is not None and secrets is not None:
         reader.findings += recipe_findings(recipe, platform, secrets)
+    if validation is not None:
+        reader.findings += schedule_findings(validation)
     reader.unknown_keys()
     reader.plain_secrets(existing, secrets)
     if errors(reader.findings):
         raise Problems(errors(reader.findings))
-    found = (target, control_plane, workload, recipe, platform, secrets, validation, timeouts)
+    found = (target, control_plane, workload, recipe, platform, secrets, validation, monitoring, timeouts)
     if None in found:  # each None has added its finding above
         raise AssertionError(f"a part of the configuration is missing without a finding: {found}")
     return Settings(*found, warnings=tuple(reader.findings))  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ GATES = {
     "speculation:gates:Namespace": "components.gates.namespace:Namespace",
     "speculation:gates:InferenceClusterReady": "components.gates.inference_cluster:InferenceClusterReady",
     "speculation:gates:Device": "components.gates.device:Device",
+    "speculation:gates:KindServed": "components.gates.kind_served:KindServed",
     "speculation:gates:ReplicasGone": "components.gates.replicas:ReplicasGone",
     "speculation:gates:ReplicasReady": "components.gates.replicas:ReplicasReady",
     "speculation:gates:ServiceServing": "components.gates.service:ServiceServing",

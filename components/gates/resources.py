@@ -191,6 +191,31 @@ class ServiceServing(_Gate):
         super().__init__(name, inputs, opts, outputs=("address",), timeout=timeout)
 
 
+class KindServed(_Gate):
+    """A cluster serves a kind; brought_by, remedy: said when it does not."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kubeconfig: Input[str],
+        api_version: str,
+        kind: str,
+        brought_by: str,
+        remedy: str,
+        timeout: str,
+        opts: ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "kubeconfig": kubeconfig,
+            "api_version": api_version,
+            "kind": kind,
+            "brought_by": brought_by,
+            "remedy": remedy,
+        }
+        super().__init__(name, inputs, opts, timeout=timeout)
+
+
 class ValidationRun(_Gate):
     """One run of the validation Job.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from components.gates.validation_job import INPUTS
 from tests.components.recorder import ROOT, Ran, is_secret, plain_texts, run_program
 from tests.stacks.files import config, kubeconfig
 
@@ -166,7 +167,9 @@ class TestReplacement:
 class TestOutputs:
     def test_the_outputs(self, ran: Ran) -> None:
         assert ran.error == ""
-        shown = {key: value for key, value in ran.outputs.items() if not key.endswith("_kubeconfig")}
+        hidden = ("control_plane_kubeconfig", "workload_kubeconfig", "validation_job")
+        assert all(is_secret(ran.outputs[key]) for key in hidden)
+        shown = {key: value for key, value in ran.outputs.items() if key not in hidden}
         assert shown == {
             "service_address": "http://203.0.113.20/ml-team/model",
             "model": "qwen3-8b-spec",
@@ -195,6 +198,10 @@ class TestOutputs:
         }
         assert (engine["name"], engine["image"]) == ("qwen3-8b-spec", "vllm/vllm-openai:v0.23.0")
         assert any(argument.startswith("--speculative-config=") for argument in engine["args"])
+
+    def test_a_check_is_told_all_that_the_run_of_up_was_given(self, ran: Ran) -> None:
+        given = ran.named("validation-run").inputs
+        assert ran.outputs["validation_job"]["value"] == {key: given[key] for key in INPUTS}
 
     def test_without_validation_the_stack_ends_with_the_service(self) -> None:
         ran = run_program({**CONFIG, "speculation:validation": json.dumps({"enabled": False})}, ENCRYPTED)

@@ -90,7 +90,7 @@ def test_wrong_keys_and_files_of_the_configuration_are_said_at_once(stack: Stack
         "error: speculation:existing.controlPlane.kubeconfigFile: absent.kubeconfig: cannot be read (no such file or directory); give the path of a kubeconfig, relative to the project",
         "error: speculation:existing.workload.kubeconfigFile: is not YAML; give the text of a kubeconfig, as `kubectl config view --raw --minify` prints it",
         "error: speculation:recipe: qwen3-8b-spac: there is no such file, and no recipe of this name; give a path, or one of qwen3-8b-baseline, qwen3-8b-spec, smollm2-135m-spec",
-        "error: speculation:timeout: is not a key of this stack; did you mean timeouts? known keys: existing, platform, recipe, secrets, target, timeouts, validation",
+        "error: speculation:timeout: is not a key of this stack; did you mean timeouts? known keys: existing, monitoring, platform, recipe, secrets, target, timeouts, validation",
     ]
 
 

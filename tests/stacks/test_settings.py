@@ -15,7 +15,7 @@ from engine.findings import Problems
 from stacks.settings import ROOT, Settings, parse_settings
 from tests.stacks.files import config, kubeconfig, project
 
-KNOWN = "known keys: existing, platform, recipe, secrets, target, timeouts, validation"
+KNOWN = "known keys: existing, monitoring, platform, recipe, secrets, target, timeouts, validation"
 RECIPES = "give a path, or one of qwen3-8b-baseline, qwen3-8b-spec, smollm2-135m-spec"
 
 
@@ -89,6 +89,25 @@ TABLE = [
             "error: speculation:timeouts.device: 20: is not a duration; write a number and s, m or h, e.g. 20m",
         ],
         id="wrong types, names, durations and a misspelt key",
+    ),
+    pytest.param(
+        {"validation": {"schedule": "hourly"}, "monitoring": {"podMonitor": "yes"}},
+        [
+            "error: speculation:validation.schedule: hourly: is not a cron expression that runs: it has 1 fields, not "
+            "the five minute, hour, day of the month, month, day of the week; meaning: When a CronJob validates again, "
+            "e.g. `0 * * * *` for every hour (UTC). Without it none does",
+            "error: speculation:monitoring.podMonitor: yes: must be true or false; meaning: A PodMonitor on the "
+            "workload cluster: the Prometheus of Modelplane's serving stack scrapes the engines",
+        ],
+        id="no cron expression, no switch",
+    ),
+    pytest.param(
+        {"validation": {"schedule": "0 * * * *", "enabled": False}},
+        [
+            "error: speculation:validation.schedule: 0 * * * *: speculation:validation.enabled is false, so there is "
+            "nothing to run; remove one of the two",
+        ],
+        id="a schedule of what is switched off",
     ),
     pytest.param(
         {"platform": {"nodePool": {"nodeCount": 0}, "clusterName": "a" * 41}},

@@ -183,7 +183,11 @@ class RealClock(Clock):
 @pytest.mark.parametrize("found", [Outcome.SPECULATING, Outcome.OFF])
 def test_a_verdict_right_or_wrong_is_the_result(found: Outcome, api: Api) -> None:
     Controller(api, verdict(found).to_json()).start()
-    result = ValidationRun().create(inputs(kubeconfig=api.kubeconfig), RealClock().run())
+    told: list[str] = []
+    waiting_run = replace(RealClock().run(), tell=told.append)
+    result = ValidationRun().create(inputs(kubeconfig=api.kubeconfig), waiting_run)
+    # What a person reads in the output of `up`, of a right verdict too.
+    assert told == [verdict(found).text()]
     assert (result["ok"], result["verdict"]) == (found is Outcome.SPECULATING, verdict(found).to_json())
     # The Job stays, so that its log can be read, until the next run or destroy.
     assert len(left(api)) == 3
