@@ -20,6 +20,9 @@ Runner = Literal["V1", "V2"]
 DraftsCounted = Literal["steps with a match", "every decode step, padded to k"]
 
 
+_RELEASE = re.compile(r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?!\d)")
+
+
 @dataclass(frozen=True, order=True)
 class Version:
     """A release of vLLM; suffixes such as rc1, post1 and +cu129 are dropped (the code is that of the release)."""
@@ -231,6 +234,24 @@ class EngineVersion:
 
     def __str__(self) -> str:
         return f"vLLM {self.number or self.effective}"
+
+
+def image_release(image: str) -> str:
+    """The release that an image reference names, with as many numbers as its tag has ("0.23.0", "0.23"); "" when
+    neither tag nor digest names one.
+    """
+    name, _, digest = image.partition("@")
+    match = _RELEASE.match(_split_tag(name)[1])
+    return match[1] if match else str(DIGESTS.get(digest, ""))
+
+
+def same_release(first: str, second: str) -> bool:
+    """Whether two texts name one release, as far as both say: 0.23, v0.23.0 and 0.23.0+cu129 do, 0.23.0 and 0.23.1
+    do not. A text that names none ("latest") contradicts nothing.
+    """
+    numbers = [_RELEASE.match(text) for text in (first, second)]
+    parts = [match[1].split(".") if match else [] for match in numbers]
+    return all(int(a) == int(b) for a, b in zip(*parts, strict=False))
 
 
 def features_of(version: Version) -> EngineFeatures:

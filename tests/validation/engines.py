@@ -46,6 +46,7 @@ class Engine:
     log_file: Path
     name: str = "qwen-54ef8-qwen-73f3b-x1"
     replica: str = "qwen-54ef8"
+    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -57,16 +58,26 @@ class Engine:
             "metadata": {
                 "name": self.name,
                 "namespace": "default",
+                "uid": f"uid-of-{self.name}",
                 "labels": {
                     "modelplane.ai/serving": self.replica,
                     "modelplane.ai/workload": self.name.rpartition("-")[0],
                 },
             },
-            "spec": {"containers": [{"name": "engine", "image": self.image, "args": list(self.args)}]},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "engine",
+                        "image": self.image,
+                        "args": list(self.args),
+                        "env": [{"name": name, "value": value} for name, value in self.env.items()],
+                    }
+                ]
+            },
             "status": {
                 "phase": "Running",
                 "podIP": self.ip,
-                "containerStatuses": [{"name": "engine", "restartCount": 0}],
+                "containerStatuses": [{"name": "engine", "restartCount": 0, "containerID": f"containerd://{self.ip}"}],
                 **status,
             },
         }

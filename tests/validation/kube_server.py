@@ -98,6 +98,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif match := re.fullmatch(r"/apis/batch/v1/namespaces/([^/]+)/cronjobs/([^/]+)", url.path):
             if self._allowed("get", "cronjobs", match[1]):
                 self._cron_job(match[1], match[2])
+        elif match := re.fullmatch(r"/api/v1/namespaces/([^/]+)/configmaps/([^/]+)", url.path):
+            if self._allowed("get", "configmaps", match[1]):
+                found = self.server_state.config_maps.get((match[1], match[2]))
+                if found is None:
+                    self._status(404, f'configmaps "{match[2]}" not found')
+                else:
+                    self._json(200, found)
         else:
             self._status(404, "the server could not find the requested resource")
 

@@ -125,9 +125,7 @@ def _thinks(args: EngineArgs, settings: Settings, model: str) -> bool:
     """A Qwen3 chat model thinks unless its chat template is told not to."""
     if settings.think is not None:
         return settings.think
-    kwargs = _json(args.value("default-chat-template-kwargs"))
-    told = kwargs.get("enable_thinking", True) if isinstance(kwargs, dict) else True
-    return bool(re.search(r"(?:^|/)Qwen3-", model)) and told is not False
+    return bool(re.search(r"(?:^|/)Qwen3-", model)) and not args.thinking_off
 
 
 def _json(text: str | None) -> object:
@@ -158,6 +156,8 @@ def _shown(argv: Sequence[str], args: EngineArgs, version: EngineVersion, settin
         found[name] = _shown_value(token.name, token.values) if token.values else not negative
     if args.model:
         found["model"] = args.model
+    if args.chat_template_kwargs:
+        found["default_chat_template_kwargs"] = dict(args.chat_template_kwargs)
     if "served_model_name" in found:
         found["served_model_name"] = list(args.served_model_names)
     if "api_key" in found:

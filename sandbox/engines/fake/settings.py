@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 ANSWERS = ("copy", "prose", "empty", "loop", "garbage")
+QUESTIONS = ("known", "prose", "empty", "loop", "garbage")
+GUIDED = ("valid", "invalid", "ignored", "refused", "failing")
 LIES = ("args_line", "config_line", "metrics", "version")
 
 
@@ -21,6 +23,8 @@ class Settings:
     answer_tokens: int = 64
     acceptance: float = 1.0
     answer: str | dict[str, str] = "copy"
+    question: str = "known"
+    guided: str = "valid"
     think: bool | None = None
     device_memory_gib: float = 22.03
     exit: str | dict[str, object] | None = None
@@ -74,10 +78,10 @@ def _fits(value: object, wanted: str) -> bool:
 
 
 def _check_choices(settings: Settings) -> None:
-    if isinstance(settings.answer, str) and settings.answer not in ANSWERS:
-        raise ValueError(f"error: FAKE_ENGINE.answer: {settings.answer!r}: unknown; known are {', '.join(ANSWERS)}")
-    if settings.lie is not None and settings.lie not in LIES:
-        raise ValueError(f"error: FAKE_ENGINE.lie: {settings.lie!r}: unknown; known are {', '.join(LIES)}")
+    for name, choices in (("answer", ANSWERS), ("question", QUESTIONS), ("guided", GUIDED), ("lie", LIES)):
+        value = getattr(settings, name)
+        if isinstance(value, str) and value not in choices:
+            raise ValueError(f"error: FAKE_ENGINE.{name}: {value!r}: unknown; known are {', '.join(choices)}")
     for name in ("load_seconds", "tokens_per_second", "ttft_seconds", "draft_cost", "stall_seconds"):
         if getattr(settings, name) < 0:
             raise ValueError(
