@@ -102,19 +102,23 @@ def _value(text: str) -> object:
 
 def _agrees(flag: str, values: _Values, shown: object) -> bool | None:
     """Whether the line's value is that of the args; None when the two cannot be compared."""
-    if MASK in str(shown) or shown is None:
-        return None
+    text = values[-1]
+    if MASK in str(shown) or (flag == "model" and str(shown).startswith("/") and not text.startswith("/")):
+        return None  # a secret, or the folder in which vLLM found the model of an offline hub
     if isinstance(shown, list):
         return list(values) == shown if all(isinstance(item, str) for item in shown) else None
-    text = values[-1]
+    if isinstance(shown, str):
+        return text == shown
     value: object = -1 if flag == "max-model-len" and text.lower() == "auto" else _value(text)
-    if isinstance(shown, bool):
-        return value is shown if isinstance(value, bool) else None
-    if isinstance(shown, int | float):
-        return value == shown if isinstance(value, int | float) and not isinstance(value, bool) else None
-    if isinstance(shown, Mapping):
-        return value == shown if isinstance(value, Mapping) else None
-    return text == shown if isinstance(shown, str) else None
+    kind = _kind(shown)
+    return value == shown if kind and kind == _kind(value) else None
+
+
+def _kind(value: object) -> str:
+    """What may be compared with each other; "" for what is no value of a flag."""
+    if isinstance(value, bool):
+        return "switch"
+    return "number" if isinstance(value, int | float) else "object" if isinstance(value, Mapping) else ""
 
 
 def _shown(flag: str, values: _Values | None) -> str:

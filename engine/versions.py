@@ -230,7 +230,7 @@ class EngineVersion:
     @property
     def drafts_counted(self) -> DraftsCounted:
         """What the n-gram counters count; acceptance rates of engines that differ in it must not be compared."""
-        return "every decode step, padded to k" if self.ngram_runner == "V2" else "steps with a match"
+        return drafts_counted(self.ngram_runner)
 
     def __str__(self) -> str:
         return f"vLLM {self.number or self.effective}"
@@ -252,6 +252,11 @@ def same_release(first: str, second: str) -> bool:
     numbers = [_RELEASE.match(text) for text in (first, second)]
     parts = [match[1].split(".") if match else [] for match in numbers]
     return all(int(a) == int(b) for a, b in zip(*parts, strict=False))
+
+
+def drafts_counted(runner: Runner) -> DraftsCounted:
+    """What the n-gram counters count on this model runner."""
+    return "every decode step, padded to k" if runner == "V2" else "steps with a match"
 
 
 def features_of(version: Version) -> EngineFeatures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.metrics import Metrics, SpeculationDelta, parse_metrics, speculation_delta
@@ -96,8 +96,10 @@ def _why_unknown(delta: SpeculationDelta, tokens: int) -> str:
     return ""
 
 
-def numbers(deltas: Mapping[str, SpeculationDelta], answers: Sequence[Answer], seconds: float) -> Numbers:
-    """The sums over all engines and answers, with their conditions."""
+def numbers(
+    deltas: Mapping[str, SpeculationDelta], answers: Sequence[Answer], seconds: float, drafted: Collection[str] = ()
+) -> Numbers:
+    """The sums over all engines and answers, with their conditions; drafted: what each engine counts as a draft."""
     measured = [delta for delta in deltas.values() if delta.state == "measured"]
     drafts = sum(delta.drafts or 0 for delta in measured)
     draft_tokens = sum(delta.draft_tokens or 0 for delta in measured)
@@ -120,6 +122,7 @@ def numbers(deltas: Mapping[str, SpeculationDelta], answers: Sequence[Answer], s
         conditions=(
             f"{len(answers)} requests one after the other ({tasks} task), temperature 0; counters of {len(measured)} "
             f"of {len(deltas)} engines over {seconds:.1f} s, {_others(deltas, answers)}; length counts drafted steps"
+            + "".join(f"; drafted are {what}" for what in sorted(drafted) if measured)
         ),
     )
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.metrics import SpeculationDelta
-from engine.versions import EngineVersion, image_release
+from engine.rules import ngram_runner
+from engine.versions import EngineVersion, drafts_counted, image_release
 from validation import configured, rules, witnesses
 from validation.answer import CHAT, COPY, EDIT, GUIDED, Task, is_thinking
 from validation.behaviour import behaviour_sight, untold
@@ -37,6 +38,7 @@ class _Seen:
     metrics: dict[str, Sight] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     deltas: dict[str, SpeculationDelta] = field(default_factory=dict)
+    drafted: set[str] = field(default_factory=set)
     notes: dict[str, None] = field(default_factory=dict)
 
     def note(self, *texts: str) -> None:
@@ -65,7 +67,7 @@ def validate(
     _measure(job, before, probe.answers, found)
     seconds = time.monotonic() - began
     answered = any(answer.completion for answer in probe.every())
-    measured = numbers(found.deltas, probe.every(), seconds) if answered else None
+    measured = numbers(found.deltas, probe.every(), seconds, found.drafted) if answered else None
     probe.rest()
     return _verdict(job, found, probe.answers, measured, started)
 
@@ -113,6 +115,7 @@ def _look_at(pod: Pod, job: JobInput, kube: Kube, kept: KeptLines, found: _Seen)
     if not image_release(pod.image):
         found.note(f"image {pod.image} names no release, so the engine's own version is compared with nothing")
     found.note(configured.runner_note(parsed, configured.declared(declared), version))
+    found.drafted.add(drafts_counted(parsed.runner or ngram_runner(version, pod.env)))
     account = configured.LogAccount(parsed, log, served, kept_at, previous)
     found.log[pod.name] = configured.engine_log(pod, declared, account)
 

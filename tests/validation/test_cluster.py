@@ -92,7 +92,7 @@ def test_the_whole_verdict_of_a_speculating_engine(kube: KubeServer, tmp_path: P
         "completion_tokens": tokens,
         "conditions": (
             "2 requests one after the other (edit and copy task), temperature 0; counters of 1 of 1 engines over "
-            "SECONDS, no other request in them; length counts drafted steps"
+            "SECONDS, no other request in them; length counts drafted steps; drafted are steps with a match"
         ),
     }
     assert found == {

@@ -14,7 +14,7 @@ not worked: requests do not slow each other down.
 
 Environment: ENGINE_VERSION ("0.23.0"; default: the newest known), ENGINE_DEVICE ("cuda", the default, or "cpu");
 VLLM_LOG_STATS_INTERVAL, VLLM_API_KEY, VLLM_USE_V2_MODEL_RUNNER and VLLM_CPU_KVCACHE_SPACE as vLLM reads them; and
-FAKE_ENGINE, one JSON object:
+FAKE_ENGINE, one JSON object (PUT /fake/settings takes another one while the engine serves):
 
 Speed
     load_seconds        from start to serving (0)
@@ -47,6 +47,7 @@ Faults
     stall_seconds       pause in the middle of every answer (0)
     cut_stream          true: a stream breaks off in the middle
     merge_steps         steps that one stream event carries (1)
+    split_steps         true: one event for each token, whatever a step gave
     start_lines         false: the log lacks its start-up lines, as after a rotation
     lie                 the one witness that says the opposite about speculation, or a wrong version: "args_line",
                         "config_line", "metrics" or "version"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.arguments import EngineArgs, read_args
 from engine.flags import tokens
@@ -53,6 +53,10 @@ class Plan:
     @property
     def version_text(self) -> str:
         return str(self.version.number or self.version.effective)
+
+    def changed(self, settings: Settings) -> Plan:
+        """The same engine with other settings."""
+        return replace(self, settings=settings, thinks=_thinks(self.args, settings, self.model))
 
 
 def make_plan(argv: Sequence[str], env: Mapping[str, str]) -> Plan | exits.Exit:

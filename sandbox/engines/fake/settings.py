@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 ANSWERS = ("copy", "prose", "empty", "loop", "garbage")
+# What has happened once the engine serves: a change of these would have no effect.
+AT_START = (
+    "load_seconds", "device_memory_gib", "exit", "hang_loading", "ignore_speculation", "start_lines", "print_api_key",
+)  # fmt: skip
+LIES_AT_START = ("args_line", "config_line")
 QUESTIONS = ("known", "prose", "empty", "loop", "garbage")
 GUIDED = ("valid", "invalid", "ignored", "refused", "failing")
 LIES = ("args_line", "config_line", "metrics", "version")
@@ -37,6 +42,7 @@ class Settings:
     stall_seconds: float = 0.0
     cut_stream: bool = False
     merge_steps: int = 1
+    split_steps: bool = False
     start_lines: bool = True
     lie: str | None = None
     print_api_key: bool = False
@@ -67,6 +73,16 @@ def read_settings(text: str | None) -> Settings:
     settings = Settings(**given)
     _check_choices(settings)
     return settings
+
+
+def changed_settings(old: Settings, text: str) -> Settings:
+    """Settings for an engine that serves. ValueError as read_settings, and for what is over."""
+    new = read_settings(text)
+    for name in (*AT_START, "lie"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after and (name != "lie" or {before, after} & {*LIES_AT_START}):
+            raise ValueError(f"error: FAKE_ENGINE.{name}: {after!r}: it has an effect at start only; it was {before!r}")
+    return new
 
 
 def _fits(value: object, wanted: str) -> bool:
