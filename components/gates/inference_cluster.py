@@ -12,10 +12,9 @@ from components.gates.gate import Gate, Properties
 from components.gates.kube import Kube, Manifest, path
 from components.gates.pods import explained
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
+from modelplane.names import API_VERSION, INFRASTRUCTURE_API_VERSION
 from modelplane.readiness import cluster_missing
 
-API = "modelplane.ai/v1alpha1"
-STACK_API = "infrastructure.modelplane.ai/v1alpha1"
 # The composed objects that are not ready, by name; more would not fit a line.
 PARTS_SHOWN = 5
 
@@ -50,7 +49,7 @@ class InferenceClusterReady(Gate):
 
 def probe(kube: Kube, name: str) -> Outcome:
     """Look once."""
-    cluster = kube.find(path(API, "inferenceclusters", name=name))
+    cluster = kube.find(path(API_VERSION, "inferenceclusters", name=name))
     if cluster is None:
         return Waiting(("it does not exist",))
     missing = cluster_missing(cluster)
@@ -97,7 +96,9 @@ def judge(cluster: Manifest, parts: Iterable[Manifest] = (), events: Iterable[st
 def _parts(kube: Kube, cluster: Manifest) -> Iterable[Manifest]:
     """The Objects and Releases of the ServingStack that the cluster composes."""
     for reference in _references(cluster, "ServingStack"):
-        stack = kube.find(path(STACK_API, "servingstacks", namespace=reference["namespace"], name=reference["name"]))
+        stack = kube.find(
+            path(INFRASTRUCTURE_API_VERSION, "servingstacks", namespace=reference["namespace"], name=reference["name"])
+        )
         for part in _references(stack or {}, "Object", "Release"):
             plural = f"{part['kind'].lower()}s"
             found = kube.find(path(part["apiVersion"], plural, namespace=part.get("namespace", ""), name=part["name"]))

@@ -14,10 +14,8 @@ from components.gates.gate import Gate, Properties
 from components.gates.kube import Kube, path
 from components.gates.pods import Workload, explained, judge_pods, look
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
-from modelplane.names import DEPLOYMENT_LABEL, ENGINE_NAMESPACE, SERVING_LABEL
+from modelplane.names import API_VERSION, DEPLOYMENT_LABEL, ENGINE_NAMESPACE, SERVING_LABEL
 from modelplane.readiness import deployment_missing
-
-API = "modelplane.ai/v1alpha1"
 
 
 class ReplicasReady(Gate):
@@ -58,10 +56,12 @@ class ReplicasGone(Gate):
 
 def probe(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Outcome:
     """Look once."""
-    deployment = control_plane.find(path(API, "modeldeployments", namespace=namespace, name=name))
+    deployment = control_plane.find(path(API_VERSION, "modeldeployments", namespace=namespace, name=name))
     if deployment is None:
         return Waiting((f"ModelDeployment {namespace}/{name} does not exist",))
-    replicas = control_plane.list(path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}")
+    replicas = control_plane.list(
+        path(API_VERSION, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}"
+    )
     if not deployment_missing(deployment):
         return judge(deployment, replicas, Workload())
     names = sorted(replica["metadata"]["name"] for replica in replicas)
@@ -88,7 +88,9 @@ def judge(deployment: dict[str, Any], replicas: list[dict[str, Any]], workload: 
 
 
 def _probe_gone(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Outcome:
-    replicas = control_plane.list(path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}")
+    replicas = control_plane.list(
+        path(API_VERSION, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}"
+    )
     pods = workload.list(path("v1", "pods", namespace=ENGINE_NAMESPACE), labels=SERVING_LABEL)
     # Names of replicas are the deployment's and five hexadecimal digits.
     mine = re.compile(rf"{re.escape(name)}-[0-9a-f]{{5}}")

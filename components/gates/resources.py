@@ -25,10 +25,12 @@ class _Gate(pulumi.CustomResource):
         *,
         outputs: Sequence[str] = (),
         timeout: str | None = None,
+        destroy_timeout: str | None = None,
     ) -> None:
         secrets = [key for key in SECRETS if key in inputs]
         properties = {key: Output.secret(value) if key in secrets else value for key, value in inputs.items()}
-        waits = pulumi.CustomTimeouts(create=timeout, update=timeout, delete=timeout) if timeout else None
+        delete = destroy_timeout or timeout
+        waits = pulumi.CustomTimeouts(create=timeout, update=timeout, delete=delete) if timeout else None
         own = ResourceOptions(additional_secret_outputs=secrets, custom_timeouts=waits)
         token = f"speculation:gates:{type(self).__name__}"
         super().__init__(token, name, {**properties, **dict.fromkeys(outputs)}, ResourceOptions.merge(opts, own))
@@ -80,7 +82,9 @@ class Namespace(_Gate):
 
 
 class InferenceClusterReady(_Gate):
-    """The InferenceCluster is ready and its gateway has an address. spec: changes when it must be asked again."""
+    """The InferenceCluster is ready and its gateway has an address. spec: changes when it must be asked again;
+    destroy_timeout: of the wait for its release.
+    """
 
     gateway_address: Output[str]
 
@@ -92,10 +96,12 @@ class InferenceClusterReady(_Gate):
         cluster: str,
         spec: str,
         timeout: str,
+        destroy_timeout: str,
         opts: ResourceOptions | None = None,
     ) -> None:
         inputs = {"kubeconfig": kubeconfig, "name": cluster, "spec": spec}
-        super().__init__(name, inputs, opts, outputs=("gateway_address",), timeout=timeout)
+        outputs = ("gateway_address",)
+        super().__init__(name, inputs, opts, outputs=outputs, timeout=timeout, destroy_timeout=destroy_timeout)
 
 
 class Device(_Gate):

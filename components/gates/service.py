@@ -16,11 +16,9 @@ from components.gates.events import recent
 from components.gates.gate import Gate, Properties
 from components.gates.kube import Kube, Manifest, environment_proxy, path
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, wait
+from modelplane.names import API_VERSION, GATEWAY_NAME
 from modelplane.readiness import gateway_missing, service_missing
 
-API = "modelplane.ai/v1alpha1"
-# ModelService looks its gateway up by this name.
-GATEWAY = "default"
 # A model list is a few hundred bytes from memory: slower is not serving.
 HTTP_SECONDS = 10.0
 # A gateway programs a new route within seconds; a 404 after this is an answer.
@@ -50,10 +48,10 @@ class ServiceServing(Gate):
 
 def probe(kube: Kube, inputs: Properties) -> Outcome:
     """Look once."""
-    service = kube.find(path(API, "modelservices", namespace=inputs["namespace"], name=inputs["name"]))
+    service = kube.find(path(API_VERSION, "modelservices", namespace=inputs["namespace"], name=inputs["name"]))
     if service is None:
         return Waiting(("it does not exist",))
-    gateway = kube.find(path(API, "inferencegateways", name=GATEWAY)) or {}
+    gateway = kube.find(path(API_VERSION, "inferencegateways", name=GATEWAY_NAME)) or {}
     ready = not service_missing(service) and not gateway_missing(gateway)
     answer = ask(service["status"]["address"]) if ready else None
     outcome = judge(service, gateway, answer, inputs["model"])
@@ -65,7 +63,9 @@ def probe(kube: Kube, inputs: Properties) -> Outcome:
 
 def judge(service: Manifest, gateway: Manifest, answer: Answer | None, model: str) -> Outcome:
     """What the ModelService, the gateway and the answer (None: not asked) say together."""
-    missing = [f"InferenceGateway {GATEWAY}: {line}" for line in gateway_missing(gateway)] + service_missing(service)
+    missing = [f"InferenceGateway {GATEWAY_NAME}: {line}" for line in gateway_missing(gateway)] + service_missing(
+        service
+    )
     if missing or answer is None:
         return Waiting(tuple(missing))
     address = service["status"]["address"]
