@@ -117,6 +117,16 @@ POD_CAUSES: tuple[Cause, ...] = (
         terminal=False,
     ),
     _row(
+        "driver-root",
+        r"Has the NVIDIA GPU driver been set up\?.{0,200}?NVIDIA_DRIVER_ROOT \(currently set to '(?P<root>[^']{1,200})'",
+        "the DRA driver finds no NVIDIA driver under {root} of the node",
+        "install the NVIDIA driver on the GPU nodes, or set nvidiaDriverRoot of the ServingStack to where it is "
+        "(/home/kubernetes/bin/nvidia on GKE)",
+        "dra-driver-nvidia-gpu 0.4 (init container of the plugin); its issue 1008",
+        where="pod",
+        terminal=False,
+    ),
+    _row(
         "not-answering-yet",
         r"Readiness probe failed|ContainersNotReady",
         "the engine does not answer yet: it loads the model",

@@ -34,6 +34,17 @@ def token_references(recipe: Recipe) -> list[tuple[str, str]]:
     return sorted({reference for variable, reference in _secret_references(recipe) if variable in TOKEN_VARIABLES})
 
 
+def foreign_references(recipe: Recipe, secrets: Secrets) -> list[tuple[str, str]]:
+    """(Secret name, key) that the recipe's engines read and this stack does not make."""
+    made = set(token_references(recipe)) if secrets.hugging_face_token is not None else set()
+    return sorted({reference for _, reference in _secret_references(recipe)} - made)
+
+
+def foreign_pull_secrets(recipe: Recipe, secrets: Secrets) -> list[str]:
+    """Names of the image pull Secrets that the recipe names and this stack does not make."""
+    return sorted(_pull_secrets(recipe) - set(secrets.image_pull))
+
+
 def nodes_needed(recipe: Recipe) -> int:
     """Whole nodes that the recipe takes: Modelplane v0.3.1 counts one for each pod."""
     spec = recipe.deployment.spec
@@ -75,17 +86,15 @@ def _token(recipe: Recipe, secrets: Secrets) -> Iterator[Finding]:
         )
         remedy = "add the variable to the recipe's container, or remove the token"
         yield Finding.error("speculation:secrets.huggingFaceToken", None, why, remedy)
-    given = set(references) if secrets.hugging_face_token is not None else set()
-    for _, (name, key) in sorted(set(_secret_references(recipe))):
-        if (name, key) not in given:
-            hint = " or set speculation:secrets.huggingFaceToken" if (name, key) in references else ""
-            remedy = f"make it in namespace default of the workload cluster{hint}"
-            why = "an engine of the recipe reads it, and this stack does not make it"
-            yield Finding.warning(f"recipe Secret {name}, key {key}", None, why, remedy)
+    for name, key in foreign_references(recipe, secrets):
+        hint = " or set speculation:secrets.huggingFaceToken" if (name, key) in references else ""
+        remedy = f"make it in namespace default of the workload cluster{hint}"
+        why = "an engine of the recipe reads it, and this stack does not make it"
+        yield Finding.warning(f"recipe Secret {name}, key {key}", None, why, remedy)
 
 
 def _image_pull(recipe: Recipe, secrets: Secrets) -> Iterator[Finding]:
-    named = {entry.name for member in _members(recipe) for entry in member.template.spec.image_pull_secrets or []}
+    named = _pull_secrets(recipe)
     for name in sorted(set(secrets.image_pull) - named):
         known = ", ".join(sorted(named)) or "none"
         why = f"recipe {recipe.deployment.name} names no such imagePullSecrets entry (it names: {known})"
@@ -95,10 +104,14 @@ def _image_pull(recipe: Recipe, secrets: Secrets) -> Iterator[Finding]:
             why,
             "correct the name, or add it to the recipe",
         )
-    for name in sorted(named - set(secrets.image_pull)):
+    for name in foreign_pull_secrets(recipe, secrets):
         why = "the recipe pulls its image with it, and this stack does not make it"
         remedy = f"make it in namespace default of the workload cluster, or set speculation:secrets.imagePull.{name}"
         yield Finding.warning(f"recipe imagePullSecrets {name}", None, why, remedy)
+
+
+def _pull_secrets(recipe: Recipe) -> set[str]:
+    return {entry.name for member in _members(recipe) for entry in member.template.spec.image_pull_secrets or []}
 
 
 def _secret_references(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str]]]:

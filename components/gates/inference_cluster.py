@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from components.gates.events import recent
-from components.gates.gate import Gate, Properties
+from components.gates.gate import Gate, Properties, Say, unheard
 from components.gates.kube import Kube, Manifest, path
 from components.gates.pods import explained
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
@@ -33,7 +33,9 @@ class InferenceClusterReady(Gate):
         kube = Kube(inputs["kubeconfig"])
         return wait(f"InferenceCluster {inputs['name']}", lambda: probe(kube, inputs["name"]), run).outputs
 
-    def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
+    def problems(
+        self, inputs: Properties, old_inputs: Properties, old_outputs: Properties, warn: Say = unheard
+    ) -> list[str]:
         old = old_inputs.get("name")
         if old in (None, inputs["name"]):
             return []

@@ -34,9 +34,11 @@ class Workload:
     ending: tuple[str, ...] = ()
 
 
-def look(kube: Kube, namespace: str, labels: str, *, rivals: str = "") -> Workload:
-    """Read the pods that match `labels` (none when empty). rivals: label of pods that hold the same kind of device."""
-    found = kube.list(path("v1", "pods", namespace=namespace), labels=labels) if labels else []
+def look(kube: Kube, namespace: str, labels: str | None, *, rivals: str = "") -> Workload:
+    """Read the pods that match `labels` (all when empty, none when None). rivals: label of pods that hold the same kind
+    of device.
+    """
+    found = [] if labels is None else kube.list(path("v1", "pods", namespace=namespace), labels=labels)
     pods = [pod for pod in found if not _ending(pod)]
     logs = {pod["metadata"]["name"]: _log(kube, namespace, pod) for pod in pods if any(map(_exited, _containers(pod)))}
     others = kube.list(path("v1", "pods", namespace=namespace), labels=rivals) if rivals else []

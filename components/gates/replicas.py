@@ -65,7 +65,7 @@ def probe(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Out
     if not deployment_missing(deployment):
         return judge(deployment, replicas, Workload())
     names = sorted(replica["metadata"]["name"] for replica in replicas)
-    mine = f"{SERVING_LABEL} in ({','.join(names)})" if names else ""
+    mine = f"{SERVING_LABEL} in ({','.join(names)})" if names else None
     return judge(deployment, replicas, look(workload, ENGINE_NAMESPACE, mine, rivals=SERVING_LABEL))
 
 

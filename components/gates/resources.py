@@ -37,7 +37,10 @@ class _Gate(pulumi.CustomResource):
 
 
 class Clusters(_Gate):
-    """Both clusters are fit for this stack, and the same as before. The uids are their identities."""
+    """Both clusters are fit for this stack, and the same as before.
+
+    The uids are their identities; secrets: as those of Device.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Clusters(_Gate):
         workload_uid: Input[str],
         node_pool: str,
         node_count: int,
+        secrets: Sequence[Mapping[str, str]],
         opts: ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -58,6 +62,7 @@ class Clusters(_Gate):
             "workload_uid": workload_uid,
             "node_pool": node_pool,
             "node_count": node_count,
+            "secrets": list(secrets),
         }
         super().__init__(name, inputs, opts)
 
@@ -105,9 +110,10 @@ class InferenceClusterReady(_Gate):
 
 
 class Device(_Gate):
-    """The workload cluster publishes devices that the recipe's selectors match.
+    """The workload cluster publishes devices that the recipe's selectors match, and nothing keeps engine pods out.
 
-    requests: [{name, count, selectors}], the selectors being CEL expressions.
+    requests: [{name, count, selectors}], the selectors being CEL expressions; node_pool: of the engines; secrets:
+    [{name, key}] that the recipe reads and the stack does not make.
     """
 
     devices: Output[list[str]]
@@ -119,10 +125,18 @@ class Device(_Gate):
         kubeconfig: Input[str],
         device_class: str,
         requests: Sequence[Mapping[str, Any]],
+        node_pool: str,
+        secrets: Sequence[Mapping[str, str]],
         timeout: str,
         opts: ResourceOptions | None = None,
     ) -> None:
-        inputs = {"kubeconfig": kubeconfig, "device_class": device_class, "requests": list(requests)}
+        inputs = {
+            "kubeconfig": kubeconfig,
+            "device_class": device_class,
+            "requests": list(requests),
+            "node_pool": node_pool,
+            "secrets": list(secrets),
+        }
         super().__init__(name, inputs, opts, outputs=("devices",), timeout=timeout)
 
 
