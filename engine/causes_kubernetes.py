@@ -69,13 +69,31 @@ POD_CAUSES: tuple[Cause, ...] = (
         terminal=False,
     ),
     _row(
+        "killed-while-loading-weights",
+        r"(?:OOMKilled|exit code 137)[^\n]{0,80}last line: Loading safetensors checkpoint shards",
+        "the engine was killed while the weights were loading: the node's memory does not hold them",
+        "take nodes with more memory than the weights take",
+        "kubelet, kernel out-of-memory killer",
+        where="pod",
+        terminal=True,
+    ),
+    _row(
         "out-of-memory",
-        r"OOMKilled|exit code 137|exitCode[\"']?: 137",
+        r"OOMKilled",
         "the container was killed because the node ran out of memory",
         "take nodes with more memory",
         "kubelet",
         where="pod",
         terminal=True,
+    ),
+    _row(
+        "killed",
+        r"exit code 137|exitCode[\"']?: 137",
+        "the container was killed from outside (SIGKILL): mostly by the kernel, because the node ran out of memory",
+        "look at the node's events (kubectl get events -A --field-selector reason=OOMKilling), and take larger nodes",
+        "kubelet; also after a restart of the node",
+        where="pod",
+        terminal=False,
     ),
     _row(
         "secret-or-config-map-missing",
@@ -118,7 +136,8 @@ POD_CAUSES: tuple[Cause, ...] = (
     ),
     _row(
         "driver-root",
-        r"Has the NVIDIA GPU driver been set up\?.{0,200}?NVIDIA_DRIVER_ROOT \(currently set to '(?P<root>[^']{1,200})'",
+        r"Has the NVIDIA GPU driver been set up\?.{0,200}?NVIDIA_DRIVER_ROOT "
+        r"\(currently set to '(?P<root>[^']{1,200})'",
         "the DRA driver finds no NVIDIA driver under {root} of the node",
         "install the NVIDIA driver on the GPU nodes, or set nvidiaDriverRoot of the ServingStack to where it is "
         "(/home/kubernetes/bin/nvidia on GKE)",
@@ -196,6 +215,18 @@ EVENT_CAUSES: tuple[Cause, ...] = (
         "kube-apiserver",
         where="event",
         terminal=True,
+        # A pod of before that is still ending gives its share back.
+        grace_s=_RETRY_GRACE_S,
+    ),
+    _row(
+        "quota-unsaid",
+        r"[Ff]ailed quota: (?P<quota>[^:\n]{1,253}): must specify (?P<unsaid>[^\n]{1,200})",
+        "the namespace's ResourceQuota {quota} refuses pods that do not say {unsaid}",
+        "fill them in with a LimitRange, or remove the quota: Modelplane gives engine pods no requests or limits",
+        "kube-apiserver",
+        where="event",
+        terminal=True,
+        grace_s=_RETRY_GRACE_S,
     ),
     _row(
         "node-not-ready",

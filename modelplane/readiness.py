@@ -48,11 +48,6 @@ def deployment_missing(deployment: Manifest) -> list[str]:
     return missing
 
 
-def replica_missing(replica: Manifest) -> list[str]:
-    """ModelReplica: accepted by the workload cluster and serving there."""
-    return [*_unseen(replica), *_not_true(replica, "ModelAccepted", "ModelReady")]
-
-
 def endpoint_missing(endpoint: Manifest) -> list[str]:
     """ModelEndpoint: reconciled (an address that an EndpointSlice refuses leaves it Synced=False) and routable."""
     missing = [*_unseen(endpoint), *_not_true(endpoint, "Synced", "RoutingReady")]

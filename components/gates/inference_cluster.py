@@ -11,10 +11,13 @@ from components.gates.events import recent
 from components.gates.gate import Gate, Properties, Say, unheard
 from components.gates.kube import Kube, Manifest, path
 from components.gates.pods import explained
+from components.gates.preflight import no_address
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
 from modelplane.names import API_VERSION, INFRASTRUCTURE_API_VERSION
 from modelplane.readiness import cluster_missing
 
+# How a composition calls the object.
+RESOURCE_NAME = "crossplane.io/composition-resource-name"
 # The composed objects that are not ready, by name; more would not fit a line.
 PARTS_SHOWN = 5
 
@@ -88,11 +91,16 @@ def judge(cluster: Manifest, parts: Iterable[Manifest] = (), events: Iterable[st
             refused = explained(text, text, "condition")
             if isinstance(refused, Failed):
                 return refused
-    unready = [f"{part['kind']} {part['metadata']['name']}{_reason(part)}" for part in parts if not _ready(part)]
+    late = [part for part in parts if not _ready(part)]
+    unready = [f"{part['kind']} {part['metadata']['name']}{_reason(part)}" for part in late]
+    # Its gateway is the last to become ready: it waits for the address.
+    only_address = len(missing) == 1 or (bool(late) and all(_is_gateway(part) for part in late))
+    no_gateway = not cluster.get("status", {}).get("gateway", {}).get("address")
+    cause, remedy = no_address("the workload cluster") if no_gateway and only_address else ("", "")
     if unready:
         more = f" and {len(unready) - PARTS_SHOWN} more" if len(unready) > PARTS_SHOWN else ""
         missing.append(f"not ready: {', '.join(unready[:PARTS_SHOWN])}{more}")
-    return Waiting(tuple(missing), tuple(events))
+    return Waiting(tuple(missing), tuple(events), cause, remedy)
 
 
 def _parts(kube: Kube, cluster: Manifest) -> Iterable[Manifest]:
@@ -111,6 +119,10 @@ def _parts(kube: Kube, cluster: Manifest) -> Iterable[Manifest]:
 def _references(owner: Manifest, *kinds: str) -> list[Manifest]:
     references = owner.get("spec", {}).get("crossplane", {}).get("resourceRefs") or []
     return [reference for reference in references if reference.get("kind") in kinds and reference.get("name")]
+
+
+def _is_gateway(part: Manifest) -> bool:
+    return (part["metadata"].get("annotations") or {}).get(RESOURCE_NAME) == "gateway"
 
 
 def _ready(part: Manifest) -> bool:

@@ -91,6 +91,14 @@ def survey(kube: Kube, secrets: Iterable[Mapping[str, str]]) -> Surroundings:
     )
 
 
+def no_address(which: str) -> tuple[str, str]:
+    """Cause and remedy when all but the address of a cluster's gateway is there."""
+    return (
+        f"{which} gives the gateway's Service of type LoadBalancer no address",
+        "`kubectl get services -A` there; outside a cloud it needs a load balancer such as MetalLB",
+    )
+
+
 def _absent(kube: Kube, secrets: Iterable[Mapping[str, str]], unread: list[str]) -> Iterable[str]:
     for secret in secrets:
         name, key = secret["name"], secret.get("key", "")

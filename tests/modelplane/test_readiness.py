@@ -31,7 +31,6 @@ def test_everything_modelplane_finished_is_ready() -> None:
         "inferencegateways": readiness.gateway_missing,
         "inferenceclusters": readiness.cluster_missing,
         "modeldeployments": readiness.deployment_missing,
-        "modelreplicas": readiness.replica_missing,
         "modelendpoints": readiness.endpoint_missing,
         "modelservices": readiness.service_missing,
     }

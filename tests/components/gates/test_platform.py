@@ -27,13 +27,46 @@ def cluster(*conditions: Manifest, address: str = "") -> Manifest:
 
 UP = (condition("ClusterReady", "True"), condition("BackendReady", "True"), condition("Ready", "True"))
 NO_ADDRESS = "no status.gateway.address: the load balancer of the workload cluster's gateway has none yet"
+NO_BALANCER = (
+    "the workload cluster gives the gateway's Service of type LoadBalancer no address",
+    "`kubectl get services -A` there; outside a cloud it needs a load balancer such as MetalLB",
+)
 RELEASE = {"kind": "Release", "metadata": {"name": "workload-dra-driver"}}
 
 CLUSTERS = [
     pytest.param(
         cluster(*UP, address="203.0.113.10"), [], Done({"gateway_address": "203.0.113.10"}), id="ready with an address"
     ),
-    pytest.param(cluster(*UP), [], Waiting((NO_ADDRESS,)), id="Ready=True without an address takes no replica"),
+    pytest.param(
+        cluster(*UP),
+        [],
+        Waiting((NO_ADDRESS,), (), *NO_BALANCER),
+        id="Ready=True without an address takes no replica",
+    ),
+    pytest.param(
+        cluster(UP[0], condition("BackendReady", "False", "Installing"), condition("Ready", "False", "Creating")),
+        [
+            {
+                "kind": "Object",
+                "metadata": {
+                    "name": "workload-gateway",
+                    "annotations": {"crossplane.io/composition-resource-name": "gateway"},
+                },
+                "status": {"conditions": [condition("Ready", "False", "Unavailable")]},
+            }
+        ],
+        Waiting(
+            (
+                "BackendReady is False (Installing)",
+                "Ready is False (Creating)",
+                NO_ADDRESS,
+                "not ready: Object workload-gateway",
+            ),
+            (),
+            *NO_BALANCER,
+        ),
+        id="when only the gateway is left, its load balancer is",
+    ),
     pytest.param(
         cluster(UP[0], condition("BackendReady", "False", "Installing"), condition("Ready", "False", "Creating")),
         [
