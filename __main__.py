@@ -14,7 +14,7 @@ from components.inference_platform import InferencePlatform, InferencePlatformAr
 from components.model import Model, ModelArgs
 from components.monitoring import Monitoring, MonitoringArgs
 from components.outputs import log_command, report, verdict_document
-from components.secrets import engine_secrets, image_pull_secrets
+from components.secrets import engine_secrets, foreign_secrets, image_pull_secrets
 from components.validation import Validation, ValidationArgs
 from engine.findings import Problems
 from stacks.schema import seconds
@@ -32,6 +32,7 @@ def deploy(settings: Settings, identities: Identities) -> None:
             identities=identities,
             node_pool=platform_settings.node_pool.name,
             node_count=platform_settings.node_pool.node_count,
+            secrets=foreign_secrets(recipe, settings.secrets),
         ),
     )
     platform = InferencePlatform(
@@ -58,12 +59,14 @@ def deploy(settings: Settings, identities: Identities) -> None:
                 {"name": request.name, "count": request.count, "selectors": [s.cel for s in request.selectors]}
                 for request in recipe.device_requests
             ],
+            node_pool=platform_settings.node_pool.name,
             device_timeout=timeouts.device,
             replicas_timeout=timeouts.replicas,
             service_timeout=timeouts.service,
             destroy_timeout=timeouts.destroy,
             secrets=engine_secrets(recipe, settings.secrets),
             image_pull_secrets=image_pull_secrets(settings.secrets),
+            foreign_secrets=foreign_secrets(recipe, settings.secrets),
             depends_on=platform.ready,
         ),
     )

@@ -5,6 +5,7 @@ Deliberately not here: installing Crossplane and Modelplane. A control plane wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -18,7 +19,7 @@ from components.identity import Identities
 @dataclass(frozen=True)
 class ExistingClustersArgs:
     """control_plane_kubeconfig, workload_kubeconfig: text; identities: of the two; node_pool, node_count: what the
-    workload cluster's GPU nodes must be.
+    workload cluster's GPU nodes must be; secrets: [{name, key}] that must be there already.
     """
 
     control_plane_kubeconfig: str
@@ -26,6 +27,7 @@ class ExistingClustersArgs:
     identities: Identities
     node_pool: str
     node_count: int
+    secrets: Sequence[Mapping[str, str]] = ()
 
 
 class ExistingClusters(pulumi.ComponentResource):
@@ -46,6 +48,7 @@ class ExistingClusters(pulumi.ComponentResource):
             workload_uid=identities.workload,
             node_pool=args.node_pool,
             node_count=args.node_count,
+            secrets=args.secrets,
             opts=ResourceOptions(parent=self),
         )
         self.control_plane = Cluster(

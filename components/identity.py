@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from components.gates.errors import KubeError
 from components.gates.kube import Kube, path
-from engine.findings import Finding, Problems, Severity
+from engine.findings import Finding, Problems
 from stacks.kubeconfig import Kubeconfig
 
 # Made with the cluster and never again: its uid is the cluster's.
@@ -32,9 +32,7 @@ def identify(control_plane: Kubeconfig, workload: Kubeconfig) -> Identities:
     with ThreadPoolExecutor(len(given)) as pool:
         answers = dict(zip(given, pool.map(_identity, given.values()), strict=True))
     wrong = [
-        Finding(
-            Severity.ERROR, key, None, str(answer), "check the kubeconfig with `kubectl --kubeconfig FILE get nodes`"
-        )
+        Finding.error(key, None, str(answer), "check the kubeconfig with `kubectl --kubeconfig FILE get nodes`")
         for key, answer in answers.items()
         if isinstance(answer, KubeError)
     ]
@@ -48,8 +46,7 @@ def identify(control_plane: Kubeconfig, workload: Kubeconfig) -> Identities:
         )
         raise Problems(
             [
-                Finding(
-                    Severity.ERROR,
+                Finding.error(
                     "speculation:existing",
                     None,
                     why,

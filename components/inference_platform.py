@@ -17,8 +17,8 @@ from components.cluster import Cluster
 from components.encoding import base64_text, content_hash
 from components.gates import resources as gates
 from components.manifest import KubernetesObject
-from modelplane.kinds import GATEWAY_NAME, InferenceClass, InferenceCluster, InferenceGateway
-from modelplane.names import SYSTEM_NAMESPACE
+from modelplane.kinds import InferenceClass, InferenceCluster, InferenceGateway
+from modelplane.names import API_VERSION, GATEWAY_NAME, SYSTEM_NAMESPACE
 from stacks import gpu
 
 # The chart version of all of Modelplane's documents and tests, v0.1.0 to v0.3.1.
@@ -79,6 +79,7 @@ class InferencePlatform(pulumi.ComponentResource):
             cluster=args.cluster_name,
             spec=content_hash(manifest),
             timeout=args.timeout,
+            destroy_timeout=args.destroy_timeout,
             opts=ResourceOptions(parent=self, depends_on=[cluster]),
         )
         self.gateway_address = ready.gateway_address
@@ -90,7 +91,7 @@ def gateway_manifest() -> dict[str, object]:
     """The InferenceGateway, by the one name under which Modelplane looks for it."""
     return InferenceGateway.from_manifest(
         {
-            "apiVersion": "modelplane.ai/v1alpha1",
+            "apiVersion": API_VERSION,
             "kind": "InferenceGateway",
             "metadata": {"name": GATEWAY_NAME},
             "spec": {"backend": "Traefik", "traefik": {"version": TRAEFIK_VERSION}},
@@ -102,7 +103,7 @@ def class_manifest() -> dict[str, object]:
     """The InferenceClass of a node with one NVIDIA L4."""
     return InferenceClass.from_manifest(
         {
-            "apiVersion": "modelplane.ai/v1alpha1",
+            "apiVersion": API_VERSION,
             "kind": "InferenceClass",
             "metadata": {"name": CLASS_NAME},
             "spec": {"description": f"one {gpu.PRODUCT}", "devices": [gpu.device()]},
@@ -130,7 +131,7 @@ def cluster_manifest(args: InferencePlatformArgs) -> dict[str, object]:
     """The InferenceCluster: the workload cluster as an existing one, with its GPU pool."""
     return InferenceCluster.from_manifest(
         {
-            "apiVersion": "modelplane.ai/v1alpha1",
+            "apiVersion": API_VERSION,
             "kind": "InferenceCluster",
             "metadata": {"name": args.cluster_name},
             "spec": {

@@ -38,10 +38,10 @@ class ImagePullSecret:
 @dataclass(frozen=True)
 class ModelArgs:
     """deployment, service: manifests in the deployed release's form; model: what clients send; requests: the device
-    requests of the engines.
+    requests of the engines; node_pool: where they run.
 
     secrets: Secret name -> key -> value, image_pull_secrets: Secret name -> credentials, both for namespace `default`
-    of the workload cluster.
+    of the workload cluster; foreign_secrets: [{name, key}] that somebody else makes there.
     """
 
     control_plane: Cluster
@@ -50,12 +50,14 @@ class ModelArgs:
     service: Mapping[str, Any]
     model: str
     requests: Sequence[Mapping[str, Any]]
+    node_pool: str
     device_timeout: str
     replicas_timeout: str
     service_timeout: str
     destroy_timeout: str
     secrets: Mapping[str, Mapping[str, pulumi.Input[str]]] = field(default_factory=dict)
     image_pull_secrets: Mapping[str, ImagePullSecret] = field(default_factory=dict)
+    foreign_secrets: Sequence[Mapping[str, str]] = ()
     depends_on: tuple[pulumi.Resource, ...] = ()
 
 
@@ -88,6 +90,8 @@ class Model(pulumi.ComponentResource):
             kubeconfig=workload,
             device_class=DEVICE_CLASS,
             requests=args.requests,
+            node_pool=args.node_pool,
+            secrets=args.foreign_secrets,
             timeout=args.device_timeout,
             opts=ResourceOptions(parent=self, depends_on=list(args.depends_on)),
         )

@@ -6,7 +6,7 @@ from pulumi import Input, Output
 
 from components.model import ImagePullSecret
 from recipes import Recipe
-from stacks.contradictions import token_references
+from stacks.contradictions import foreign_pull_secrets, foreign_references, token_references
 from stacks.schema import Secrets
 
 
@@ -25,3 +25,11 @@ def image_pull_secrets(secrets: Secrets) -> dict[str, ImagePullSecret]:
         name: ImagePullSecret(entry.registry, entry.username, Output.secret(entry.password))
         for name, entry in secrets.image_pull.items()
     }
+
+
+def foreign_secrets(recipe: Recipe, secrets: Secrets) -> list[dict[str, str]]:
+    """[{name, key}] of the Secrets that the recipe reads and this stack does not make; key "": any."""
+    return [
+        *({"name": name, "key": key} for name, key in foreign_references(recipe, secrets)),
+        *({"name": name, "key": ""} for name in foreign_pull_secrets(recipe, secrets)),
+    ]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 from engine.flags import MANY, SHORT, Token, engine_args, is_boolean, read_int, tokens
 from engine.names import FLAGS, Presence
 from engine.speculative_flags import CONFIG, KEY_FLAGS, collect, merge_dotted
@@ -131,15 +131,10 @@ def write_speculative(args: Sequence[str], config: Mapping[str, object] | None) 
     return kept
 
 
-def _error(path: str, value: object, why: str, remedy: str) -> Finding:
-    return Finding(Severity.ERROR, path, value, why, remedy)
-
-
 def _flag_findings(token: Token) -> list[Finding]:
     if token.abbreviated:
         return [
-            Finding(
-                Severity.WARNING,
+            Finding.warning(
                 f"args.{token.spelled}",
                 None,
                 f"vLLM takes this for --{token.name} only as long as no other flag begins the same way",
@@ -148,7 +143,7 @@ def _flag_findings(token: Token) -> list[Finding]:
         ]
     if token.attached and is_boolean(token.name) and not token.name.startswith(("disable-", "skip-")):
         return [
-            _error(
+            Finding.error(
                 f"args.{token.spelled}",
                 token.values[0],
                 "vLLM refuses a value for this flag",
@@ -164,8 +159,7 @@ def _repeated(found: Sequence[Token]) -> list[Finding]:
         if token.name and not token.keys and token.name not in KEY_FLAGS.keys() | {CONFIG, "model"}:
             given.setdefault(token.name, []).append(" ".join(token.values))
     return [
-        Finding(
-            Severity.WARNING,
+        Finding.warning(
             f"args.--{name}",
             " and ".join(values),
             f"it is given {len(values)} times; vLLM keeps the last",
@@ -179,10 +173,12 @@ def _repeated(found: Sequence[Token]) -> list[Finding]:
 def _model(flags: Mapping[str, tuple[str | None, ...]], positionals: list[str], findings: list[Finding]) -> str | None:
     given = [*positionals[:1], *(value for value in flags.get("model", ()) if value)]
     if len(set(given)) > 1:
-        findings.append(_error("args.--model", given, "two models are named", "name one"))
+        findings.append(Finding.error("args.--model", given, "two models are named", "name one"))
     if positionals[1:]:
         findings.append(
-            _error("args", positionals[1], "vLLM refuses it as an unrecognized argument", "remove it, or name its flag")
+            Finding.error(
+                "args", positionals[1], "vLLM refuses it as an unrecognized argument", "remove it, or name its flag"
+            )
         )
     return given[0] if given else None
 
@@ -211,7 +207,9 @@ def _number(flags: Mapping[str, tuple[str | None, ...]], flag: str, findings: li
     fit = flag == "max-model-len"  # -1 and auto: as much as fits
     number = -1 if fit and text.strip().lower() == "auto" else read_int(text)
     if number is None or (number < 1 and not (fit and number == -1)):
-        findings.append(_error(f"args.--{flag}", text, "it must be a positive integer", "give a number such as 8192"))
+        findings.append(
+            Finding.error(f"args.--{flag}", text, "it must be a positive integer", "give a number such as 8192")
+        )
         return None
     return number
 
@@ -225,6 +223,6 @@ def _gate(name: str, version: EngineVersion) -> Finding | None:
     remedy = f"write --{SHORT[name]}" if name in SHORT else f"remove it, or take another version ({span.since_text()})"
     if state is Presence.ABSENT:
         why = f"{version} does not know this flag and would not start (it exists {span.since_text()})"
-        return _error(f"args.{dash}{name}", None, why, remedy)
+        return Finding.error(f"args.{dash}{name}", None, why, remedy)
     why = f"it is not established that {version} knows this flag (it was seen {span.since_text()})"
-    return Finding(Severity.WARNING, f"args.{dash}{name}", None, why, remedy)
+    return Finding.warning(f"args.{dash}{name}", None, why, remedy)

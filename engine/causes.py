@@ -10,11 +10,13 @@ from engine.cause import Cause, Where
 from engine.causes_engine import ENGINE_CAUSES
 from engine.causes_kubernetes import CLOUD_CAUSES, EVENT_CAUSES, POD_CAUSES
 from engine.causes_modelplane import CONDITION_CAUSES
-from engine.last_error import before_shutdown, engine_died, last_error
+from engine.last_error import before_shutdown, engine_died, last_error, last_line
 
-__all__ = ["TABLE", "Cause", "Where", "engine_died", "explain_log", "find_cause", "last_error"]
+__all__ = ["TABLE", "Cause", "Where", "engine_died", "explain_log", "find_cause", "last_error", "last_line"]
 
 TABLE: tuple[Cause, ...] = (*ENGINE_CAUSES, *EVENT_CAUSES, *POD_CAUSES, *CLOUD_CAUSES, *CONDITION_CAUSES)
+# The row of those lines that only point at an error above them.
+_ECHO = "engine-core-failed"
 # An event says what a pod's state says, and an autoscaler's event what the cloud says.
 _ALSO: dict[Where, tuple[Where, ...]] = {"event": ("pod", "cloud"), "pod": ("event",), "cloud": ("event",)}
 
@@ -35,4 +37,8 @@ def find_cause(text: str, where: Where | None = None) -> Cause | None:
 def explain_log(log: str) -> tuple[str | None, Cause | None]:
     """The last error of an engine's log, and its cause: by that error, else by the whole log."""
     error = last_error(log)
-    return error, (find_cause(error, "engine log") if error else None) or find_cause(before_shutdown(log), "engine log")
+    if error and (cause := find_cause(error, "engine log")):
+        return error, cause
+    cause = find_cause(before_shutdown(log), "engine log")
+    # That something failed is no cause of an error that is known.
+    return error, None if error and cause and cause.id == _ECHO else cause

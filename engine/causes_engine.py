@@ -17,7 +17,29 @@ ENGINE_CAUSES: tuple[Cause, ...] = (
         r"Error 803: system has unsupported display driver / cuda driver combination",
         "the node's NVIDIA driver does not fit the CUDA version of the image (error 803)",
         "take a newer driver on the GPU nodes, or an image built for the driver's CUDA version",
-        "vLLM issue 21979",
+        "vLLM issue 21979; gpustack issue 4678",
+    ),
+    _log(
+        "driver-too-old",
+        r"The NVIDIA driver on your system is too old \(found version (?P<found>\d{1,8})\)"
+        r"|CUDA driver version is insufficient for CUDA runtime version",
+        "the node's NVIDIA driver is older than the CUDA of the image (it knows CUDA {found})",
+        "take a newer driver on the GPU nodes, or an image built for the driver's CUDA version",
+        "torch; vLLM issue 1772",
+    ),
+    _log(
+        "driver-forward-compatibility",
+        r"Error 804: forward compatibility was attempted on non supported HW",
+        "the image brings CUDA libraries for a newer driver, and this GPU does not take them (error 804)",
+        "take a newer driver on the GPU nodes, or an image built for the driver's CUDA version",
+        "torch; gpustack issue 1254",
+    ),
+    _log(
+        "gpu-without-kernels",
+        r"no kernel image is available for execution on the device",
+        "the image holds no code for this GPU's architecture",
+        "take an image that is built for it, or another GPU",
+        "torch; vLLM issue 16307",
     ),
     _log(
         "driver-missing",
@@ -82,6 +104,15 @@ ENGINE_CAUSES: tuple[Cause, ...] = (
         "set --max-num-seqs to what the load needs and leave slack in --gpu-memory-utilization: with speculation the "
         "sampler needs k+1 rows of logits a request, which the start-up profile does not reserve",
         "torch; vLLM pull requests 37521, 38220",
+    ),
+    _log(
+        "model-gated-without-token",
+        r"(?:Access to model (?P<model>\S{1,200}) is restricted|Repo model (?P<repo>\S{1,200}) is gated)[^\n]{0,80}\. "
+        r"You must (?:have access to it and )?be authenticated"
+        r"|GatedRepoError: 401 Client Error|gated repo.{0,600}?401 Client Error",
+        "the model is gated and the engine has no token, or an invalid one",
+        "accept the model's licence on its hub page and give a token of that account as HF_TOKEN from a Secret",
+        "huggingface_hub, transformers; pytorch/serve issue 3365",
     ),
     _log(
         "model-gated",

@@ -32,6 +32,16 @@ class Finding:
     why: str
     remedy: str = ""
 
+    @classmethod
+    def error(cls, path: str, value: object, why: str, remedy: str = "") -> Finding:
+        """A finding that stops a deployment."""
+        return cls(Severity.ERROR, path, value, why, remedy)
+
+    @classmethod
+    def warning(cls, path: str, value: object, why: str, remedy: str = "") -> Finding:
+        """A finding that a person should read."""
+        return cls(Severity.WARNING, path, value, why, remedy)
+
     def line(self) -> str:
         """The finding as one line: `error: <path>: <value>: <why>; <remedy>`."""
         parts = [str(self.severity), self.path]
@@ -61,13 +71,6 @@ class Problems(ValueError):  # noqa: N818 - it is a list of findings, not one er
 def errors(findings: Iterable[Finding]) -> list[Finding]:
     """Only the findings that stop a deployment."""
     return [finding for finding in findings if finding.severity is Severity.ERROR]
-
-
-def raise_errors(findings: Iterable[Finding]) -> None:
-    """Raise Problems when at least one finding is an error."""
-    found = errors(findings)
-    if found:
-        raise Problems(found)
 
 
 def _shortened(value: object) -> str:

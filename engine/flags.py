@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 from engine.redact import redact
 
 SHORT = {
@@ -161,8 +161,7 @@ def engine_args(command: Sequence[str], args: Sequence[str]) -> tuple[list[str],
 
 
 def _unread_command(command: str) -> Finding:
-    return Finding(
-        Severity.WARNING,
+    return Finding.warning(
         "command",
         redact(command),
         "no start of vLLM is found in it, so nothing about the engine's flags is checked",

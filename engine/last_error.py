@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from engine.lines import LogLine, read_lines
 from engine.redact import redact
 
-# An error is quoted up to here.
-_LONGEST = 1200
+# An error is shown whole; beyond this it is a dump.
+_LONGEST = 4000
+# Lines that an error's own message may go on for, torch's and the hub's among them.
+_MESSAGE_LINES = 12
 _EXCEPTION = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Failure|Interrupt|Timeout))(?::\s*(?P<why>.*))?$"
 )
@@ -25,8 +27,11 @@ _WRAPPERS = re.compile(
 _SHUTDOWN = re.compile(r"(?m)^[^\n]*(?:\[shutdown\] API server: shutdown triggered|INFO: +Shutting down)")
 _STARTED = re.compile(r"LLM engine \(v|non-default args: ")
 _DEAD = re.compile(r"EngineDeadError|EngineCore encountered an issue|Engine core initialization failed")
-# pydantic prints field and reason below the first line, indented.
-_VALIDATION = re.compile(r"\d+ validation errors? for ")
+# What follows a message and is none of it: the next traceback, uvicorn, a warning of Python, of torch or of NCCL.
+_NEXT = re.compile(
+    r"Traceback |During handling of|The above exception|Process \w+|File \"|\[rank|(?:DEBUG|INFO|WARNING|ERROR)\b"
+    r"|\S+\.py:\d+: |usage: |[{<]"
+)
 
 
 def last_error(log: str | Iterable[str]) -> str | None:
@@ -48,7 +53,13 @@ def last_error(log: str | Iterable[str]) -> str | None:
         elif line.level in ("ERROR", "CRITICAL") and not _is_traceback(line):
             logged = text
     found = real or wrapper or logged
-    return redact(found)[:_LONGEST] if found else None
+    return _quoted(redact(found)) if found else None
+
+
+def last_line(log: str) -> str:
+    """The last line that says anything, redacted; "" without one."""
+    said = [line.message.strip() for line in read_lines(log)]
+    return _quoted(redact(next((text for text in reversed(said) if text), "")))
 
 
 def before_shutdown(log: str | Iterable[str]) -> str:
@@ -65,14 +76,23 @@ def engine_died(log: str) -> bool:
 
 
 def _with_details(text: str, lines: list[LogLine], index: int) -> str:
-    parts = [text]
-    if _VALIDATION.search(text):
-        for line in lines[index + 1 : index + 12]:
-            if _EXCEPTION.match(line.message) or not line.message.strip():
-                break
-            if "For further information" not in line.message:
-                parts.append(line.message.strip())
+    """The message with the lines that it goes on for; pydantic's link to its manual is left out."""
+    first, parts = lines[index], [text]
+    for line in lines[index + 1 : index + 1 + _MESSAGE_LINES]:
+        said = line.message.strip()
+        if (line.process, line.level) != (first.process, first.level) or _ends_message(said):
+            break
+        if said and "For further information" not in said:
+            parts.append(said)
     return " ".join(parts)
+
+
+def _ends_message(text: str) -> bool:
+    return any(pattern.match(text) for pattern in (_NEXT, _EXCEPTION, _ARGPARSE, _FATAL))
+
+
+def _quoted(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 def _is_traceback(line: LogLine) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 from engine.names import (
     ENGINE_KEYS,
     METHODS,
@@ -97,16 +97,12 @@ def check_speculative(
     ]
 
 
-def _finding(severity: Severity, key: str, value: object, why: str, remedy: str = "") -> Finding:
-    return Finding(severity, f"{PATH}.{key}" if key else PATH, value, why, remedy)
-
-
 def _error(key: str, value: object, why: str, remedy: str) -> Finding:
-    return _finding(Severity.ERROR, key, value, why, remedy)
+    return Finding.error(f"{PATH}.{key}", value, why, remedy)
 
 
-def _warning(key: str, value: object, why: str, remedy: str = "") -> Finding:
-    return _finding(Severity.WARNING, key, value, why, remedy)
+def _warning(key: str, value: object, why: str, remedy: str) -> Finding:
+    return Finding.warning(f"{PATH}.{key}", value, why, remedy)
 
 
 def _is_count(value: object) -> TypeGuard[int]:

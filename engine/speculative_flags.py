@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 from engine.flags import Token, read_int
 
 CONFIG = "speculative-config"
@@ -29,10 +29,12 @@ def collect(found: Sequence[Token]) -> tuple[dict[str, object] | None, bool, lis
     one = f"keep one --{CONFIG}=JSON"
     if len(whole) > 1:
         values = " and ".join(" ".join(token.values) for token in whole)
-        problems.append(_error(path, values, f"it is given {len(whole)} times; vLLM would keep only the last", one))
+        problems.append(
+            Finding.error(path, values, f"it is given {len(whole)} times; vLLM would keep only the last", one)
+        )
     if whole and dotted:
         why = f"{dotted[0].spelled} is given too; vLLM would keep only the dotted keys and drop the JSON"
-        problems.append(_error(path, " ".join(whole[0].values), why, one))
+        problems.append(Finding.error(path, " ".join(whole[0].values), why, one))
     config: dict[str, object] | None = None
     for token in whole[:1]:
         config, trouble = _json_object(token)
@@ -43,7 +45,7 @@ def collect(found: Sequence[Token]) -> tuple[dict[str, object] | None, bool, lis
     for place, token in enumerate(by_key):
         if any(token.name == earlier.name for earlier in by_key[:place]):
             why = "it is given twice; vLLM would keep only the last"
-            problems.append(_error(f"args.{token.spelled}", " ".join(token.values), why, "keep one of them"))
+            problems.append(Finding.error(f"args.{token.spelled}", " ".join(token.values), why, "keep one of them"))
             continue
         problems += _merge_key_flag(token, config)
         config = {**(config or {}), KEY_FLAGS[token.name]: _key_value(token)}
@@ -54,7 +56,7 @@ def collect(found: Sequence[Token]) -> tuple[dict[str, object] | None, bool, lis
 def _json_object(token: Token) -> tuple[dict[str, object] | None, list[Finding]]:
     path = f"args.{token.spelled}"
     if not token.values:
-        return None, [_error(path, None, "its value is missing", "give the config as JSON")]
+        return None, [Finding.error(path, None, "its value is missing", "give the config as JSON")]
     text = token.values[0]
     if text in _NULL:
         return None, []
@@ -71,11 +73,13 @@ def _json_object(token: Token) -> tuple[dict[str, object] | None, list[Finding]]
         remedy = "give a JSON object with double quotes"
         if text[:1] in "'\"" and text[-1:] == text[:1]:
             remedy = "leave the outer quotes out: no shell reads these args"
-        return None, [_error(path, text, f"this is not JSON ({error})", remedy)]
+        return None, [Finding.error(path, text, f"this is not JSON ({error})", remedy)]
     if value is not None and not isinstance(value, dict):
-        return None, [_error(path, text, "this is not a JSON object", 'give one, such as {"method": "ngram", …}')]
+        return None, [
+            Finding.error(path, text, "this is not a JSON object", 'give one, such as {"method": "ngram", …}')
+        ]
     if repeated:
-        return value, [_error(path, text, f"the key {repeated[0]} is given twice", "keep one of them")]
+        return value, [Finding.error(path, text, f"the key {repeated[0]} is given twice", "keep one of them")]
     return value, []
 
 
@@ -85,11 +89,11 @@ def merge_dotted(config: dict[str, object], dotted: Sequence[Token]) -> list[Fin
     bases = {token.spelled.partition(".")[0].replace("_", "-") for token in dotted}
     if len(bases) > 1:
         why = f"its keys are given under {' and '.join(sorted(bases))}; vLLM would keep only one of the two groups"
-        problems.append(_error(f"args.--{CONFIG}", None, why, f"use --{CONFIG} for all of them"))
+        problems.append(Finding.error(f"args.--{CONFIG}", None, why, f"use --{CONFIG} for all of them"))
     for token in dotted:
         path = f"args.{token.spelled}"
         if not token.values:
-            problems.append(_error(path, None, "its value is missing", "give one"))
+            problems.append(Finding.error(path, None, "its value is missing", "give one"))
             continue
         target = config
         for key in token.keys[:-1]:
@@ -103,7 +107,7 @@ def merge_dotted(config: dict[str, object], dotted: Sequence[Token]) -> list[Fin
         if isinstance(before, list) and isinstance(value, list):
             value = before + value
         elif last in target:
-            problems.append(_error(path, token.values[0], "this key is given twice", "keep one of them"))
+            problems.append(Finding.error(path, token.values[0], "this key is given twice", "keep one of them"))
         target[last] = value
     return problems
 
@@ -124,10 +128,10 @@ def _merge_key_flag(token: Token, config: dict[str, object] | None) -> list[Find
     key = KEY_FLAGS[token.name]
     path = f"args.{token.spelled}"
     if not token.values or token.values[0] == "":
-        return [_error(path, None, "its value is missing", "give one")]
+        return [Finding.error(path, None, "its value is missing", "give one")]
     if config is not None and key in config:
         return [
-            _error(
+            Finding.error(
                 path,
                 token.values[0],
                 f"the speculative config already says {key}={config[key]!r}; vLLM refuses both",
@@ -141,7 +145,3 @@ def _key_value(token: Token) -> object:
     text = token.values[0] if token.values else ""
     number = read_int(text) if token.name == "spec-tokens" else None
     return text if number is None else number
-
-
-def _error(path: str, value: object, why: str, remedy: str) -> Finding:
-    return Finding(Severity.ERROR, path, value, why, remedy)

@@ -190,8 +190,7 @@ class EngineVersion:
         number = Version.parse(tag) or DIGESTS.get(digest)
         cpu = "cpu" in repository.rpartition("/")[2] or "cpu" in tag.split("-")
         if "vllm" not in repository.lower():
-            found = Finding(
-                Severity.WARNING,
+            found = Finding.warning(
                 "image",
                 image,
                 "this image is not known to be vLLM, and its arguments are read as those of vLLM",

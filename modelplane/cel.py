@@ -73,6 +73,12 @@ def _compared(expression: str, driver: str, capacity: Mapping[str, Mapping[str, 
     return _OPERATORS[found["operator"]](parse_quantity(str(value)), parse_quantity(found["quantity"]))
 
 
+def compared_values(expression: str) -> tuple[str, str, str, str] | None:
+    """(domain, name, operator, quantity) of an expression of the one common form, None for any other."""
+    found = _COMPARISON.fullmatch(expression)
+    return (found["domain"], found["name"], found["operator"], found["quantity"]) if found else None
+
+
 def _evaluated(
     expressions: Iterable[str],
     driver: str,
@@ -160,18 +166,20 @@ def _device(
         found: dict[str, dict[object, object]] = {}
         for qualified, value in values.items():
             domain, _, name = qualified.rpartition("/")
-            found.setdefault(domain or driver, {})[celtypes.StringType(name)] = convert(value)
+            converted = convert(value)
+            if converted is not None:
+                found.setdefault(domain or driver, {})[celtypes.StringType(name)] = converted
         return Domains([(celtypes.StringType(name), celtypes.MapType(entries)) for name, entries in found.items()])
 
     def attribute(value: Mapping[str, Any]) -> object:
-        ((kind, content),) = value.items()
+        """None for a type that Modelplane's scheduler does not know, such as lists: it is then not there."""
         types: dict[str, Callable[[Any], object]] = {
             "string": celtypes.StringType,
             "bool": celtypes.BoolType,
             "int": celtypes.IntType,
             "version": Semver.parse,
         }
-        return types[kind](content)
+        return next((types[kind](content) for kind, content in value.items() if kind in types), None)
 
     return celtypes.MapType(
         [

@@ -83,7 +83,7 @@ def _deployment(manifest: Mapping[str, Any], written_for: Release | None) -> Tra
     findings: list[Finding] = []
     if dialect is Dialect.BOTH:
         why = "spec.engines is the form of v0.1.0 and spec.template the form of v0.2.0 and later"
-        findings.append(Finding(Severity.ERROR, f"{subject}: spec", dialect.value, why, "keep one of the two"))
+        findings.append(Finding.error(f"{subject}: spec", dialect.value, why, "keep one of the two"))
         return Translation(translated, tuple(findings))
     if written_for is not None and dialect in (Dialect.ENGINES, Dialect.TEMPLATE):
         findings += _form_differs(subject, dialect, written_for)
@@ -103,9 +103,7 @@ def _form_differs(subject: str, dialect: Dialect, written_for: Release) -> Itera
     expected = Dialect.ENGINES if written_for is Release.V0_1_0 else Dialect.TEMPLATE
     if dialect is not expected:
         why = f"Modelplane {written_for} refuses this form of a ModelDeployment; it takes {expected.value}"
-        yield Finding(
-            Severity.WARNING, f"{subject}: spec", dialect.value, why, f"fine for {DEPLOYED}, which is deployed"
-        )
+        yield Finding.warning(f"{subject}: spec", dialect.value, why, f"fine for {DEPLOYED}, which is deployed")
 
 
 def _unapplied_metadata(translated: Mapping[str, Any], subject: str, old: Release) -> Iterable[Finding]:
@@ -118,7 +116,7 @@ def _unapplied_metadata(translated: Mapping[str, Any], subject: str, old: Releas
                     path = f"{_TEMPLATE_SPEC}engines[{engine_index}].members[{member_index}].template.metadata.{key}"
                     why = f"{old} accepted these and put them on no pod; {DEPLOYED} puts them on the engine pods"
                     given = ", ".join(f"{name}={value}" for name, value in _mapping(metadata, key).items())
-                    yield Finding(Severity.WARNING, f"{subject}: {path}", given, why, "remove what is not meant")
+                    yield Finding.warning(f"{subject}: {path}", given, why, "remove what is not meant")
 
 
 def _cluster(manifest: Mapping[str, Any]) -> Translation:
@@ -136,7 +134,7 @@ def _cluster(manifest: Mapping[str, Any]) -> Translation:
         project = gke.pop("project")
         why = f"{DEPLOYED} has no such field: the project is that of the Google provider configuration"
         remedy = f"set spec.projectID of the ClusterProviderConfig (gcp.m.upbound.io) to {project}"
-        findings.append(Finding(Severity.WARNING, f"{subject}: spec.cluster.gke.project", project, why, remedy))
+        findings.append(Finding.warning(f"{subject}: spec.cluster.gke.project", project, why, remedy))
     return Translation(translated, tuple(findings))
 
 

@@ -36,17 +36,6 @@ class Loaded:
     findings: tuple[Finding, ...] = ()
 
 
-def parse_manifest(
-    manifest: Mapping[str, Any], written_for: Release | None = None
-) -> tuple[Resource | None, list[Finding]]:
-    """One document as a typed object of v0.3.1; None when a finding is an error."""
-    if _kind(manifest) not in KINDS:
-        return None, [_unknown_kind(manifest)]
-    translation = translate(manifest, written_for)
-    found, problems = _typed(translation)
-    return found, [*translation.findings, *problems]
-
-
 def load_documents(documents: Iterable[object], written_for: Release | None = None, source: str = "") -> Loaded:
     """Typed objects of parsed YAML documents; source names the file in findings about a whole document."""
     pairs: list[tuple[Resource, Translation]] = []
@@ -57,7 +46,7 @@ def load_documents(documents: Iterable[object], written_for: Release | None = No
             continue  # an empty document, as after a closing ---
         if not isinstance(document, Mapping):
             why = "is not a Kubernetes object (a mapping with apiVersion, kind, metadata and spec)"
-            findings.append(Finding(Severity.ERROR, f"{source} document {number}".strip(), document, why))
+            findings.append(Finding.error(f"{source} document {number}".strip(), document, why))
         elif _kind(document) in KINDS:
             translation = translate(document, written_for)
             found, problems = _typed(translation)
@@ -85,7 +74,7 @@ def load_text(text: str, written_for: Release | None = None, source: str = "") -
     try:
         documents = list(yaml.load_all(text, Loader=_StrictLoader))
     except yaml.YAMLError as error:
-        return Loaded(findings=(Finding(Severity.ERROR, source or "YAML", None, _yaml_problem(error)),))
+        return Loaded(findings=(Finding.error(source or "YAML", None, _yaml_problem(error)),))
     return load_documents(documents, written_for, source)
 
 
@@ -104,10 +93,10 @@ def _kind(manifest: Mapping[str, Any]) -> str:
 def _unknown_kind(manifest: Mapping[str, Any]) -> Finding:
     kind, path = _kind(manifest), f"{subject_of(manifest)}: kind"
     if kind in INTERNAL_KINDS:
-        return Finding(Severity.ERROR, path, None, INTERNAL_KINDS[kind], "apply the InferenceCluster instead")
+        return Finding.error(path, None, INTERNAL_KINDS[kind], "apply the InferenceCluster instead")
     if not kind:
-        return Finding(Severity.ERROR, path, None, "is required", f"one of {', '.join(KINDS)}")
-    return Finding(Severity.ERROR, path, None, "is no kind of Modelplane", f"known kinds: {', '.join(KINDS)}")
+        return Finding.error(path, None, "is required", f"one of {', '.join(KINDS)}")
+    return Finding.error(path, None, "is no kind of Modelplane", f"known kinds: {', '.join(KINDS)}")
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:

@@ -6,11 +6,16 @@ The formula is `child_name` of crossplane-function-sdk-python 0.15.1, as Modelpl
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 # A Kubernetes label value holds 63 characters: 57, a hyphen and the hash.
 _PREFIX_LENGTH = 57
 _HASH_LENGTH = 5
 
+API_VERSION: Final = "modelplane.ai/v1alpha1"
+INFRASTRUCTURE_API_VERSION: Final = "infrastructure.modelplane.ai/v1alpha1"
+
+GATEWAY_NAME = "default"  # of the InferenceGateway: a ModelService reads exactly this one, another is never found
 SYSTEM_NAMESPACE = "modelplane-system"  # kubeconfig Secrets and ServingStacks; gateways on both clusters
 ENGINE_NAMESPACE = "default"  # where the workload cluster runs engines, whatever the deployment's namespace is
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 
 # Pydantic's words for these speak of Python.
 _TYPES = {
@@ -46,12 +46,14 @@ def _finding(model: type[BaseModel], details: ErrorDetails, subject: str) -> Fin
     kind, value = details["type"], details["input"]
     shown = None if isinstance(value, dict | list | BaseModel) else value
     if kind == "extra_forbidden":
-        return Finding(Severity.ERROR, path, shown, "unknown key", _known_keys(model, loc))
+        return Finding.error(path, shown, "unknown key", _known_keys(model, loc))
     if kind == "missing":
-        return Finding(Severity.ERROR, path, None, "is required", "add it")
+        return Finding.error(path, None, "is required", "add it")
     if kind == "rule":
-        return Finding(Severity.ERROR, path, shown, details["msg"])
-    return Finding(Severity.ERROR, path, shown, _TYPES.get(kind) or _sentence(details))
+        return Finding.error(path, shown, details["msg"], "correct it: the API server refuses it for the same reason")
+    if kind == "duplicate":
+        return Finding.error(path, shown, details["msg"], "rename or remove one of them")
+    return Finding.error(path, shown, _TYPES.get(kind) or _sentence(details))
 
 
 def _sentence(details: ErrorDetails) -> str:

@@ -7,13 +7,8 @@ nothing, so a ModelService without endpoints and a ModelDeployment without a clu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-from modelplane.cel import matches
-
-if TYPE_CHECKING:
-    from modelplane.kinds.model_deployment import DeviceRequest
+from collections.abc import Mapping
+from typing import Any
 
 Manifest = Mapping[str, Any]
 
@@ -53,11 +48,6 @@ def deployment_missing(deployment: Manifest) -> list[str]:
     return missing
 
 
-def replica_missing(replica: Manifest) -> list[str]:
-    """ModelReplica: accepted by the workload cluster and serving there."""
-    return [*_unseen(replica), *_not_true(replica, "ModelAccepted", "ModelReady")]
-
-
 def endpoint_missing(endpoint: Manifest) -> list[str]:
     """ModelEndpoint: reconciled (an address that an EndpointSlice refuses leaves it Synced=False) and routable."""
     missing = [*_unseen(endpoint), *_not_true(endpoint, "Synced", "RoutingReady")]
@@ -85,39 +75,6 @@ def xrd_missing(definition: Manifest) -> list[str]:
     if not missing and isinstance(generation, int) and isinstance(observed, int) and observed < generation:
         missing = [f"Established is of generation {observed}, the schema of generation {generation} is not served"]
     return missing
-
-
-def devices_missing(slices: Iterable[Manifest], requests: Iterable[DeviceRequest]) -> list[str]:
-    """Device requests that no node can satisfy from its published ResourceSlices (resource.k8s.io/v1).
-
-    Each request is looked at alone: whether the requests of a pod fit together is the scheduler's to say. ServingStack
-    says Ready when nothing was published, so this is what a GPU deployment waits for. ValueError: a selector is no CEL.
-    """
-    published = [(_owner(entry), _get(entry, "spec", "driver"), dev) for entry in slices for dev in _devices(entry)]
-    if not published:
-        return ["no ResourceSlice with a device: the DRA driver has published nothing"]
-    missing = []
-    for request in requests:
-        expressions = [selector.cel for selector in request.selectors]
-        counts: dict[object, int] = {}
-        for owner, driver, device in published:
-            if matches(expressions, str(driver), device.get("attributes") or {}, device.get("capacity") or {}):
-                counts[owner] = counts.get(owner, 0) + 1
-        best = max(counts.values(), default=0)
-        if best < request.count:
-            selectors = " && ".join(expression.strip() for expression in expressions)
-            found = f"at most {best} on one node" if best else f"none of {len(published)}"
-            missing.append(f"device request {request.name} needs {request.count} with {selectors}; published: {found}")
-    return missing
-
-
-def _owner(entry: Manifest) -> object:
-    """The node of a slice, or its pool when the devices belong to no single node."""
-    return _get(entry, "spec", "nodeName") or _get(entry, "spec", "pool", "name")
-
-
-def _devices(entry: Manifest) -> list[Manifest]:
-    return _list(entry, "spec", "devices")
 
 
 def _unseen(manifest: Manifest) -> list[str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.findings import Finding, Problems, Severity
+from engine.findings import Finding, Problems
 
 
 class Release(StrEnum):
@@ -40,28 +39,6 @@ REFUSED = {
 }
 
 
-@dataclass(frozen=True)
-class Providers:
-    """The provider packages that a release pins and this stack talks about: image and version."""
-
-    helm: str
-    kubernetes: str
-
-
-PROVIDERS = {
-    Release.V0_1_0: Providers(
-        "xpkg.upbound.io/upbound/provider-helm:v1.2.0", "xpkg.upbound.io/upbound/provider-kubernetes:v1.2.1"
-    ),
-    Release.V0_2_0: Providers(
-        "xpkg.upbound.io/modelplane/provider-helm:v1.3.0-9a6fb4b",
-        "xpkg.upbound.io/modelplane/provider-kubernetes:v1.2.1-070dae7",
-    ),
-    Release.V0_3_1: Providers(
-        "xpkg.upbound.io/upbound/provider-helm:v1.4.0", "xpkg.upbound.io/upbound/provider-kubernetes:v1.3.0"
-    ),
-}
-
-
 def parse_release(text: str, path: str = "release") -> Release:
     """The release named by text ("v0.3.1" or "0.3.1"); Problems when it is unknown or refused. path names the input."""
     try:
@@ -69,10 +46,10 @@ def parse_release(text: str, path: str = "release") -> Release:
     except ValueError:
         known = ", ".join(release.value for release in Release if release not in REFUSED)
         raise Problems(
-            [Finding(Severity.ERROR, path, text, "is not a release of Modelplane known here", f"use one of {known}")]
+            [Finding.error(path, text, "is not a release of Modelplane known here", f"use one of {known}")]
         ) from None
     if release in REFUSED:
-        raise Problems([Finding(Severity.ERROR, path, text, REFUSED[release], f"use {DEPLOYED.value}")])
+        raise Problems([Finding.error(path, text, REFUSED[release], f"use {DEPLOYED.value}")])
     return release
 
 

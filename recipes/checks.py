@@ -31,12 +31,14 @@ def check_deployment(deployment: ModelDeployment) -> Iterator[Finding]:
     for index, unit in enumerate(deployment.spec.template.spec.engines):
         if not is_dns_label(unit.name):
             why = "is no DNS label (lower case letters, digits, hyphens); it becomes part of workload names"
-            yield _error(f"spec.template.spec.engines[{index}].name", unit.name, why, "rename it, such as qwen3-8b")
+            yield Finding.error(
+                f"spec.template.spec.engines[{index}].name", unit.name, why, "rename it, such as qwen3-8b"
+            )
     for path, request in device_requests_of(deployment):
         for index, selector in enumerate(request.selectors):
             problem = selector_problem(selector.cel)
             if problem:
-                yield _error(f"{path}.selectors[{index}].cel", selector.cel.strip(), problem, _SELECTOR_REMEDY)
+                yield Finding.error(f"{path}.selectors[{index}].cel", selector.cel.strip(), problem, _SELECTOR_REMEDY)
     for engine, _ in engines_of(deployment):
         yield from _check_engine(engine)
     yield from _check_needs(deployment)
@@ -49,10 +51,10 @@ def check_pair(deployment: ModelDeployment, service: ModelService) -> Iterator[F
             "a Service of this name makes Kubernetes set VLLM_PORT to an address in the pods beside it, "
             "and vLLM does not start with that (vLLM issue 34199)"
         )
-        yield _error("metadata.name", "vllm", why, "choose another name")
+        yield Finding.error("metadata.name", "vllm", why, "choose another name")
     if service.namespace != deployment.namespace:
         why = f"the deployment is in {deployment.namespace}; a route reaches endpoints of its own namespace only"
-        yield _error("metadata.namespace", service.namespace, why, "put both into one namespace")
+        yield Finding.error("metadata.namespace", service.namespace, why, "put both into one namespace")
     if not deployment.metadata.name:
         return  # what its endpoints will carry is not known
     selected = []
@@ -62,14 +64,14 @@ def check_pair(deployment: ModelDeployment, service: ModelService) -> Iterator[F
         selected.append(difference is None)
         if difference is not None:
             why = f"selects no endpoint of this deployment: {difference}"
-            say = _warning if len(service.spec.endpoints) > 1 else _error
+            say = Finding.warning if len(service.spec.endpoints) > 1 else Finding.error
             yield say(path, _shown(labels), why, f"use {names.DEPLOYMENT_LABEL}: {deployment.name}")
         elif names.DEPLOYMENT_LABEL not in labels:
             why = "may also select endpoints of other deployments"
-            yield _warning(path, _shown(labels), why, f"add {names.DEPLOYMENT_LABEL}: {deployment.name}")
+            yield Finding.warning(path, _shown(labels), why, f"add {names.DEPLOYMENT_LABEL}: {deployment.name}")
     if len(selected) > 1 and not any(selected):
         why = "no entry selects an endpoint of this deployment"
-        yield _error("spec.endpoints", None, why, f"use {names.DEPLOYMENT_LABEL}: {deployment.name}")
+        yield Finding.error("spec.endpoints", None, why, f"use {names.DEPLOYMENT_LABEL}: {deployment.name}")
 
 
 def check_contents(objects: Iterable[Resource], foreign: Iterable[Mapping[str, object]]) -> Iterator[Finding]:
@@ -77,11 +79,11 @@ def check_contents(objects: Iterable[Resource], foreign: Iterable[Mapping[str, o
     kinds = [found.kind for found in objects]
     deployments, services = kinds.count("ModelDeployment"), kinds.count("ModelService")
     if deployments != 1:
-        yield _error(
+        yield Finding.error(
             "recipe", None, f"has {deployments} ModelDeployments; a recipe deploys exactly one", "keep one a file"
         )
     if services > 1:
-        yield _error("recipe", None, f"has {services} ModelServices; a recipe has at most one", "keep one")
+        yield Finding.error("recipe", None, f"has {services} ModelServices; a recipe has at most one", "keep one")
     others = [kind for kind in kinds if kind not in ("ModelDeployment", "ModelService")]
     others += [str(document.get("kind")) for document in foreign]
     for kind in dict.fromkeys(others):
@@ -90,22 +92,22 @@ def check_contents(objects: Iterable[Resource], foreign: Iterable[Mapping[str, o
             yield Finding(Severity.INFO, "recipe", kind, why)
         else:
             why = "is not applied with a recipe, which holds one ModelDeployment and its ModelService"
-            yield _error("recipe", kind, why, "apply it to its cluster yourself and remove it here")
+            yield Finding.error("recipe", kind, why, "apply it to its cluster yourself and remove it here")
 
 
 def _check_name(deployment: ModelDeployment) -> Iterator[Finding]:
     name = deployment.metadata.name
     if not name:
-        yield _error("metadata.name", None, "is required", "add it")
+        yield Finding.error("metadata.name", None, "is required", "add it")
     elif not _SERVICE_NAME.fullmatch(name):
         why = "begins the names of Services, which are lower case letters, digits and hyphens and begin with a letter"
-        yield _error("metadata.name", name, why, "rename it")
+        yield Finding.error("metadata.name", name, why, "rename it")
     elif len(name) > _NAME_LIMIT:
         why = f"is longer than {_NAME_LIMIT} characters; with Modelplane's suffixes it exceeds the 63 of a Service name"
-        yield _error("metadata.name", name, why, "shorten it")
+        yield Finding.error("metadata.name", name, why, "shorten it")
     elif name.split("-")[0] == "vllm":
         why = "Kubernetes turns it into VLLM_* variables of the engine pods, which vLLM reports as unknown"
-        yield _warning("metadata.name", name, why, "choose a name that does not begin with vllm")
+        yield Finding.warning("metadata.name", name, why, "choose a name that does not begin with vllm")
 
 
 def _check_engine(engine: Engine) -> Iterator[Finding]:
@@ -115,25 +117,27 @@ def _check_engine(engine: Engine) -> Iterator[Finding]:
     port, host = read.number("port"), read.value("host")
     if port is not None and port != _ENGINE_PORT:
         why = f"Modelplane probes and routes to port {_ENGINE_PORT}, so the engine would never be ready"
-        yield _error(_engine_path(engine, "args.--port"), port, why, "remove it")
+        yield Finding.error(_engine_path(engine, "args.--port"), port, why, "remove it")
     if host is not None and host not in _ANY_ADDRESS:
         why = "the readiness probe and the gateway reach the engine at the pod's address"
-        yield _error(_engine_path(engine, "args.--host"), host, why, "remove it")
+        yield Finding.error(_engine_path(engine, "args.--host"), host, why, "remove it")
     for flag in ("ssl-keyfile", "ssl-certfile", "uds"):
         if flag in read.flags:
             why = f"Modelplane probes and routes plain HTTP on port {_ENGINE_PORT}, so the engine would never be ready"
-            yield _error(_engine_path(engine, f"args.--{flag}"), None, why, "remove it")
+            yield Finding.error(_engine_path(engine, f"args.--{flag}"), None, why, "remove it")
     for path, asked in (
         ("args.--api-key", "api-key" in read.flags),
         ("env.VLLM_API_KEY", "VLLM_API_KEY" in engine.env),
     ):
         if asked:
             why = "the stack and its validation send no key, so `up` would wait for an answer that it never gets"
-            yield _error(_engine_path(engine, path), "***", why, "remove it, and put the key into a gateway in front")
+            yield Finding.error(
+                _engine_path(engine, path), "***", why, "remove it, and put the key into a gateway in front"
+            )
     for name in _SECRET_VARIABLES:
         if engine.env.get(name):
             why = "stands in the manifest in the clear"
-            yield _warning(
+            yield Finding.warning(
                 _engine_path(engine, f"env.{name}"), "***", why, "take it from a Secret: valueFrom.secretKeyRef"
             )
 
@@ -153,7 +157,7 @@ def _check_needs(deployment: ModelDeployment) -> Iterator[Finding]:
     cache = deployment.spec.template.spec.model_cache_ref
     if cache:
         why = "a ModelCache of this name must exist in the deployment's namespace; a recipe does not make it"
-        yield _warning("spec.template.spec.modelCacheRef.name", cache.name, why)
+        yield Finding.warning("spec.template.spec.modelCacheRef.name", cache.name, why)
     for path, member in members_of(deployment):
         for index, secret in enumerate(member.template.spec.image_pull_secrets or []):
             why = f"is read in namespace {names.ENGINE_NAMESPACE} of the workload cluster"
@@ -188,11 +192,3 @@ def _difference(labels: Mapping[str, str], deployment: ModelDeployment) -> str |
 
 def _shown(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in labels.items()) or "{}"
-
-
-def _error(path: str, value: object, why: str, remedy: str) -> Finding:
-    return Finding(Severity.ERROR, path, value, why, remedy)
-
-
-def _warning(path: str, value: object, why: str, remedy: str = "") -> Finding:
-    return Finding(Severity.WARNING, path, value, why, remedy)

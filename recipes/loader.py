@@ -52,9 +52,7 @@ def recipe_path(name_or_path: str | Path) -> Path:
     if path.is_file():
         return path
     why = "is a folder" if path.is_dir() else "there is no such file, and no recipe of this name"
-    raise Problems(
-        [Finding(Severity.ERROR, "recipe", text, why, f"give a path, or one of {', '.join(recipe_names())}")]
-    )
+    raise Problems([Finding.error("recipe", text, why, f"give a path, or one of {', '.join(recipe_names())}")])
 
 
 def check_recipe(name_or_path: str | Path, release: str | Release | None = None) -> Checked:
@@ -67,9 +65,7 @@ def check_recipe(name_or_path: str | Path, release: str | Release | None = None)
         loaded = load_text(path.read_text(encoding="utf-8"), written_for, str(path))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise Problems(
-            [Finding(Severity.ERROR, "recipe", str(path), f"cannot be read: {why}", "give another file")]
-        ) from None
+        raise Problems([Finding.error("recipe", str(path), f"cannot be read: {why}", "give another file")]) from None
     return _checked(path, loaded)
 
 

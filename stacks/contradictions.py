@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 from modelplane.cel import matches
 from stacks import gpu
 from stacks.schema import Platform, Secrets, ValidationSection
@@ -34,12 +34,23 @@ def schedule_findings(validation: ValidationSection) -> list[Finding]:
     if validation.enabled or validation.schedule is None:
         return []
     path, why = "speculation:validation.schedule", "speculation:validation.enabled is false, so there is nothing to run"
-    return [Finding(Severity.ERROR, path, validation.schedule, why, "remove one of the two")]
+    return [Finding.error(path, validation.schedule, why, "remove one of the two")]
 
 
 def token_references(recipe: Recipe) -> list[tuple[str, str]]:
     """(Secret name, key) from which the recipe's engines take their Hugging Face token."""
     return sorted({reference for variable, reference in _secret_references(recipe) if variable in TOKEN_VARIABLES})
+
+
+def foreign_references(recipe: Recipe, secrets: Secrets) -> list[tuple[str, str]]:
+    """(Secret name, key) that the recipe's engines read and this stack does not make."""
+    made = set(token_references(recipe)) if secrets.hugging_face_token is not None else set()
+    return sorted({reference for _, reference in _secret_references(recipe)} - made)
+
+
+def foreign_pull_secrets(recipe: Recipe, secrets: Secrets) -> list[str]:
+    """Names of the image pull Secrets that the recipe names and this stack does not make."""
+    return sorted(_pull_secrets(recipe) - set(secrets.image_pull))
 
 
 def nodes_needed(recipe: Recipe) -> int:
@@ -57,7 +68,7 @@ def _capacity(recipe: Recipe, platform: Platform) -> Iterator[Finding]:
     if needed > given:
         why = f"recipe {recipe.deployment.name} needs {needed} nodes: Modelplane gives each engine pod one of its own"
         remedy = f"add GPU nodes and set it to {needed}, or lower the recipe's replicas"
-        yield Finding(Severity.ERROR, "speculation:platform.nodePool.nodeCount", given, why, remedy)
+        yield Finding.error("speculation:platform.nodePool.nodeCount", given, why, remedy)
 
 
 def _devices(recipe: Recipe) -> Iterator[Finding]:
@@ -68,10 +79,10 @@ def _devices(recipe: Recipe) -> Iterator[Finding]:
         path = f"recipe {recipe.name}: device request {request.name}"
         if not matches(expressions, gpu.DRIVER, gpu.ATTRIBUTES, gpu.CAPACITY):
             why = f"no GPU of this stack satisfies it: a node has one {gpu.PRODUCT} with {gpu.MEMORY} of memory"
-            yield Finding(Severity.ERROR, path, text, why, "change the selector in the recipe")
+            yield Finding.error(path, text, why, "change the selector in the recipe")
         elif request.count > gpu.DEVICES_PER_NODE:
             why = f"a node of this stack has {gpu.DEVICES_PER_NODE} {gpu.PRODUCT}"
-            yield Finding(Severity.ERROR, f"{path}.count", request.count, why, "lower it in the recipe")
+            yield Finding.error(f"{path}.count", request.count, why, "lower it in the recipe")
 
 
 def _token(recipe: Recipe, secrets: Secrets) -> Iterator[Finding]:
@@ -82,32 +93,33 @@ def _token(recipe: Recipe, secrets: Secrets) -> Iterator[Finding]:
             "secretKeyRef, so no engine would read it"
         )
         remedy = "add the variable to the recipe's container, or remove the token"
-        yield Finding(Severity.ERROR, "speculation:secrets.huggingFaceToken", None, why, remedy)
-    given = set(references) if secrets.hugging_face_token is not None else set()
-    for _, (name, key) in sorted(set(_secret_references(recipe))):
-        if (name, key) not in given:
-            hint = " or set speculation:secrets.huggingFaceToken" if (name, key) in references else ""
-            remedy = f"make it in namespace default of the workload cluster{hint}"
-            why = "an engine of the recipe reads it, and this stack does not make it"
-            yield Finding(Severity.WARNING, f"recipe Secret {name}, key {key}", None, why, remedy)
+        yield Finding.error("speculation:secrets.huggingFaceToken", None, why, remedy)
+    for name, key in foreign_references(recipe, secrets):
+        hint = " or set speculation:secrets.huggingFaceToken" if (name, key) in references else ""
+        remedy = f"make it in namespace default of the workload cluster{hint}"
+        why = "an engine of the recipe reads it, and this stack does not make it"
+        yield Finding.warning(f"recipe Secret {name}, key {key}", None, why, remedy)
 
 
 def _image_pull(recipe: Recipe, secrets: Secrets) -> Iterator[Finding]:
-    named = {entry.name for member in _members(recipe) for entry in member.template.spec.image_pull_secrets or []}
+    named = _pull_secrets(recipe)
     for name in sorted(set(secrets.image_pull) - named):
         known = ", ".join(sorted(named)) or "none"
         why = f"recipe {recipe.deployment.name} names no such imagePullSecrets entry (it names: {known})"
-        yield Finding(
-            Severity.ERROR,
+        yield Finding.error(
             f"speculation:secrets.imagePull.{name}",
             None,
             why,
             "correct the name, or add it to the recipe",
         )
-    for name in sorted(named - set(secrets.image_pull)):
+    for name in foreign_pull_secrets(recipe, secrets):
         why = "the recipe pulls its image with it, and this stack does not make it"
         remedy = f"make it in namespace default of the workload cluster, or set speculation:secrets.imagePull.{name}"
-        yield Finding(Severity.WARNING, f"recipe imagePullSecrets {name}", None, why, remedy)
+        yield Finding.warning(f"recipe imagePullSecrets {name}", None, why, remedy)
+
+
+def _pull_secrets(recipe: Recipe) -> set[str]:
+    return {entry.name for member in _members(recipe) for entry in member.template.spec.image_pull_secrets or []}
 
 
 def _secret_references(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 
 # Inside a kubeconfig: key that names a file -> key that holds its content, and whether that is base64.
 FILES = {
@@ -178,4 +178,4 @@ def _inlined(part: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
 
 
 def _finding(key: str, value: object, why: str, remedy: str) -> Finding:
-    return Finding(Severity.ERROR, key, value, why, remedy)
+    return Finding.error(key, value, why, remedy)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 
 # Pydantic's word for a type -> what a person calls it.
 TYPES = {
@@ -37,7 +37,7 @@ def section_findings(key: str, model: type[BaseModel], error: ValidationError, *
         path = ".".join([key, *(str(part) for part in location)])
         value = None if encrypted or not _plain(field, detail["input"]) else detail["input"]
         why, remedy = _words(detail, field, owner, str(location[-1]) if location else "")
-        found.append(Finding(Severity.ERROR, path, value, why, remedy))
+        found.append(Finding.error(path, value, why, remedy))
     return found
 
 
@@ -46,7 +46,7 @@ def unknown_key(path: str, key: str, known: Iterable[str]) -> Finding:
     known = sorted(known)
     close = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return Finding(Severity.ERROR, path, None, "is not a key of this stack", f"{hint}known keys: {', '.join(known)}")
+    return Finding.error(path, None, "is not a key of this stack", f"{hint}known keys: {', '.join(known)}")
 
 
 def field_names(model: type[BaseModel]) -> list[str]:

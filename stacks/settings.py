@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from engine.findings import Finding, Problems, Severity, errors
+from engine.findings import Finding, Problems, errors
 from stacks.contradictions import recipe_findings, schedule_findings
 from stacks.kubeconfig import Kubeconfig, read_kubeconfig, read_kubeconfig_file, self_contained
 from stacks.problems import section_findings, unknown_key
@@ -209,7 +209,7 @@ class _Reader:
         for key, value in given.items():
             if value is not None and key.split(".")[0] not in self._encrypted:
                 remedy = f"`pulumi config set --secret --path {self.path(key)}`"
-                self.findings.append(Finding(Severity.WARNING, self.path(key), None, "is stored in plain text", remedy))
+                self.findings.append(Finding.warning(self.path(key), None, "is stored in plain text", remedy))
 
     def _text(self, key: str) -> str | None:
         value = self._values.get(key)
@@ -222,7 +222,7 @@ class _Reader:
         return None if key in self._encrypted else value
 
     def _error(self, key: str, value: object, why: str, remedy: str) -> None:
-        self.findings.append(Finding(Severity.ERROR, self.path(key), value, why, remedy))
+        self.findings.append(Finding.error(self.path(key), value, why, remedy))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
 """Whether two given clusters can be this stack's control plane and workload cluster, before anything is made in either.
 
 Every preview asks: they are those in which the stack was made, and Crossplane and the right release of Modelplane are
-there and established. Before the first create also: neither holds what Modelplane will install, and the nodes are as
-the node pool says. That both answer and are two is known before (components/identity.py).
-
-Deliberately not judged: node readiness (it comes and goes) and cluster size.
+there and established. Before the first create also: neither holds what Modelplane will install, and an engine pod would
+find what it needs (preflight.py). That both answer and are two is known before (components/identity.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from components.gates.errors import KubeError
-from components.gates.gate import UNKNOWN, Gate, Properties, known
+from components.gates.gate import UNKNOWN, Gate, Properties, Say, known, unheard
 from components.gates.kube import Kube, Manifest, path
+from components.gates.preflight import survey
 from components.gates.waiting import Run, sentence
 from modelplane.readiness import xrd_missing
 from modelplane.releases import DEPLOYED, REFUSED, release_of_package
@@ -42,19 +40,6 @@ XRDS = (
     "servingstacks.infrastructure.modelplane.ai",
 )
 
-POOL_LABEL = "modelplane.ai/pool"
-GPU_TAINT = "nvidia.com/gpu"
-# The DRA driver's kubelet plugin runs on nodes with one of these (its chart's node affinity); NFD sets the first three.
-GPU_LABELS = {
-    "feature.node.kubernetes.io/pci-10de.present": "true",
-    "feature.node.kubernetes.io/pci-0302_10de.present": "true",
-    "feature.node.kubernetes.io/pci-0300_10de.present": "true",
-    "feature.node.kubernetes.io/cpu-model.vendor_id": "NVIDIA",
-    "nvidia.com/gpu.present": "true",
-}
-# Set and removed by Kubernetes itself: a state of the moment, not the pool's shape.
-TRANSIENT_TAINTS = "node.kubernetes.io/"
-
 CONTROL_PLANE, WORKLOAD = "control_plane_kubeconfig", "workload_kubeconfig"
 
 
@@ -63,13 +48,15 @@ UIDS = {CONTROL_PLANE: "control_plane_uid", WORKLOAD: "workload_uid"}
 
 class Clusters(Gate):
     """Inputs: both kubeconfigs, the uid of each cluster's kube-system namespace (its identity), node_pool,
-    node_count.
+    node_count, secrets ([{name, key}] that the recipe reads and the stack does not make; key "": any).
     """
 
     def identity(self, inputs: Properties) -> str:
         return "clusters"
 
-    def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
+    def problems(
+        self, inputs: Properties, old_inputs: Properties, old_outputs: Properties, warn: Say = unheard
+    ) -> list[str]:
         if not known(*inputs.values()):
             return []
         moved = [
@@ -82,7 +69,7 @@ class Clusters(Gate):
             return moved
         control_plane, workload = Kube(inputs[CONTROL_PLANE]), Kube(inputs[WORKLOAD])
         try:
-            return self._judge(control_plane, workload, inputs, old_inputs)
+            return self._judge(control_plane, workload, inputs, old_inputs, warn)
         except KubeError as error:
             return [f"the clusters cannot be checked: {error}"]
         finally:
@@ -104,7 +91,9 @@ class Clusters(Gate):
         except KubeError as error:
             run.warn(f"CRDs of the serving stack may be left on the workload cluster: {error}")
 
-    def _judge(self, control_plane: Kube, workload: Kube, inputs: Properties, old_inputs: Properties) -> list[str]:
+    def _judge(
+        self, control_plane: Kube, workload: Kube, inputs: Properties, old_inputs: Properties, warn: Say
+    ) -> list[str]:
         definitions = control_plane.find(path("apiextensions.crossplane.io/v2", "compositeresourcedefinitions"))
         xrds = None if definitions is None else list(definitions.get("items") or [])
         found = modelplane_problems(xrds, control_plane.list(path("pkg.crossplane.io/v1", "configurations")))
@@ -116,8 +105,10 @@ class Clusters(Gate):
             found += occupied("the control plane", control_plane.get("/apis"), BROUGHT_TO_CONTROL_PLANE)
             found += occupied("the workload cluster", groups, BROUGHT_TO_WORKLOAD)
         found += dra_problems(groups)
-        found += node_problems(workload.list(path("v1", "nodes")), inputs["node_pool"], int(inputs["node_count"]))
-        return found
+        around = survey(workload, inputs["secrets"])
+        for line in around.warnings(inputs["node_pool"], int(inputs["node_count"])):
+            warn(line)
+        return found + around.problems(inputs["node_pool"])
 
 
 def modelplane_problems(xrds: list[Manifest] | None, configurations: Iterable[Manifest]) -> list[str]:
@@ -176,65 +167,24 @@ def occupied(which: str, groups: Manifest, brought: Mapping[str, str]) -> list[s
 
 def dra_problems(groups: Manifest) -> list[str]:
     """A sentence when the API server has no `resource.k8s.io/v1`, in which Modelplane writes its claims."""
-    for group in groups.get("groups") or []:
-        if group["name"] == "resource.k8s.io" and any(version["version"] == "v1" for version in group["versions"]):
-            return []
-    return ["the workload cluster serves no resource.k8s.io/v1, so no GPU can be claimed; use Kubernetes 1.35 or newer"]
-
-
-def node_problems(nodes: Iterable[Manifest], pool: str, count: int) -> list[str]:
-    """What the workload cluster's nodes lack for a node pool of `count` GPU nodes."""
-    nodes = list(nodes)
-    gpu = [node for node in nodes if _labels(node).get(POOL_LABEL) == pool]
-    if not gpu:
-        return [
-            f"no node of the workload cluster carries {POOL_LABEL}={pool}, so engine pods would stay Pending; "
-            f"`kubectl label node GPU_NODE {POOL_LABEL}={pool} nvidia.com/gpu.present=true`"
-        ]
-    found = []
-    if len(gpu) != count:
-        found.append(
-            f"platform.nodePool.nodeCount: {count}: {len(gpu)} nodes carry "
-            f"{POOL_LABEL}={pool}, and Modelplane schedules by the declared "
-            f"number alone; set it to {len(gpu)}"
-        )
-    for node in gpu:
-        name = node["metadata"]["name"]
-        foreign = [taint for taint in _taints(node) if (taint["key"], taint["effect"]) != (GPU_TAINT, "NoSchedule")]
-        if foreign:
-            shown = ", ".join(f"{taint['key']}:{taint['effect']}" for taint in foreign)
-            found.append(
-                f"GPU node {name} has the taint {shown}, but engine pods tolerate only "
-                f"{GPU_TAINT}:NoSchedule; remove it"
-            )
-        if not any(_labels(node).get(key) == value for key, value in GPU_LABELS.items()):
-            found.append(
-                f"GPU node {name} has no label by which the DRA driver finds NVIDIA hardware, so "
-                "no GPU would be published; "
-                f"`kubectl label node {name} nvidia.com/gpu.present=true`"
-            )
-    if not any(not _taints(node) for node in nodes):
-        found.append(
-            "every node of the workload cluster is tainted, but the endpoint picker, Envoy, "
-            "cert-manager and Prometheus tolerate nothing; "
-            "add a node without taints"
-        )
-    return found
+    served = [
+        version["version"]
+        for group in groups.get("groups") or []
+        if group["name"] == "resource.k8s.io"
+        for version in group["versions"]
+    ]
+    if "v1" in served:
+        return []
+    only = f" (only {', '.join(served)})" if served else ""
+    return [
+        f"the workload cluster serves no resource.k8s.io/v1{only}, so no GPU can be claimed; use Kubernetes 1.35 or "
+        "newer"
+    ]
 
 
 def leftovers(crds: Iterable[str]) -> list[str]:
     """Names of the CRDs (`<plural>.<group>`) that belong to what Modelplane brought to the workload cluster."""
     return sorted(name for name in crds if any(name.endswith(f".{group}") for group in BROUGHT_TO_WORKLOAD))
-
-
-def _labels(node: Manifest) -> dict[str, Any]:
-    return node["metadata"].get("labels") or {}
-
-
-def _taints(node: Manifest) -> list[dict[str, Any]]:
-    return [
-        taint for taint in node.get("spec", {}).get("taints") or [] if not taint["key"].startswith(TRANSIENT_TAINTS)
-    ]
 
 
 def _label(key: str) -> str:

@@ -16,7 +16,7 @@ def told(events: Iterable[Manifest], objects: Collection[str]) -> list[str]:
     """`Reason: message (3 times)` of the events about the named objects, oldest first, each text once."""
     mine = [event for event in events if event.get("involvedObject", {}).get("name") in objects]
     texts: dict[str, None] = {}
-    for event in sorted(mine, key=_time):
+    for event in sorted(mine, key=when):
         count = event.get("count") or event.get("series", {}).get("count") or 1
         message = " ".join(str(event.get("message", "")).split())
         text = f"{event.get('reason', 'Event')}: {message}"
@@ -24,8 +24,8 @@ def told(events: Iterable[Manifest], objects: Collection[str]) -> list[str]:
     return list(texts)
 
 
-def _time(event: Manifest) -> str:
-    """RFC 3339 in UTC sorts as text."""
+def when(event: Manifest) -> str:
+    """When it was last seen, RFC 3339 in UTC, which sorts as text; "" when it does not say."""
     series = event.get("series") or {}
     moments = (
         series.get("lastObservedTime"),

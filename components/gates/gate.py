@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.gates.waiting import Run
@@ -11,6 +11,12 @@ from components.gates.waiting import Run
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 Properties = Mapping[str, Any]
+# Takes one line for the user.
+Say = Callable[[str], None]
+
+
+def unheard(line: str) -> None:
+    """A Say that nobody listens to."""
 
 
 class Gate:
@@ -26,9 +32,11 @@ class Gate:
     # Inputs whose change means another resource: the new one is made, then the old one deleted.
     replaces: tuple[str, ...] = ()
 
-    def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
+    def problems(
+        self, inputs: Properties, old_inputs: Properties, old_outputs: Properties, warn: Say = unheard
+    ) -> list[str]:
         """What is wrong, a sentence each; it fails the preview. inputs may hold UNKNOWN; the old ones are empty before
-        the first create.
+        the first create; warn: takes what a person should know and is no reason to stop.
         """
         return []
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from components.gates.events import recent
-from components.gates.gate import Gate, Properties
+from components.gates.gate import Gate, Properties, Say, unheard
 from components.gates.kube import Kube, Manifest, path
 from components.gates.pods import explained
+from components.gates.preflight import no_address
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
+from modelplane.names import API_VERSION, INFRASTRUCTURE_API_VERSION
 from modelplane.readiness import cluster_missing
 
-API = "modelplane.ai/v1alpha1"
-STACK_API = "infrastructure.modelplane.ai/v1alpha1"
+# How a composition calls the object.
+RESOURCE_NAME = "crossplane.io/composition-resource-name"
 # The composed objects that are not ready, by name; more would not fit a line.
 PARTS_SHOWN = 5
 
@@ -34,7 +36,9 @@ class InferenceClusterReady(Gate):
         kube = Kube(inputs["kubeconfig"])
         return wait(f"InferenceCluster {inputs['name']}", lambda: probe(kube, inputs["name"]), run).outputs
 
-    def problems(self, inputs: Properties, old_inputs: Properties, old_outputs: Properties) -> list[str]:
+    def problems(
+        self, inputs: Properties, old_inputs: Properties, old_outputs: Properties, warn: Say = unheard
+    ) -> list[str]:
         old = old_inputs.get("name")
         if old in (None, inputs["name"]):
             return []
@@ -50,7 +54,7 @@ class InferenceClusterReady(Gate):
 
 def probe(kube: Kube, name: str) -> Outcome:
     """Look once."""
-    cluster = kube.find(path(API, "inferenceclusters", name=name))
+    cluster = kube.find(path(API_VERSION, "inferenceclusters", name=name))
     if cluster is None:
         return Waiting(("it does not exist",))
     missing = cluster_missing(cluster)
@@ -87,17 +91,24 @@ def judge(cluster: Manifest, parts: Iterable[Manifest] = (), events: Iterable[st
             refused = explained(text, text, "condition")
             if isinstance(refused, Failed):
                 return refused
-    unready = [f"{part['kind']} {part['metadata']['name']}{_reason(part)}" for part in parts if not _ready(part)]
+    late = [part for part in parts if not _ready(part)]
+    unready = [f"{part['kind']} {part['metadata']['name']}{_reason(part)}" for part in late]
+    # Its gateway is the last to become ready: it waits for the address.
+    only_address = len(missing) == 1 or (bool(late) and all(_is_gateway(part) for part in late))
+    no_gateway = not cluster.get("status", {}).get("gateway", {}).get("address")
+    cause, remedy = no_address("the workload cluster") if no_gateway and only_address else ("", "")
     if unready:
         more = f" and {len(unready) - PARTS_SHOWN} more" if len(unready) > PARTS_SHOWN else ""
         missing.append(f"not ready: {', '.join(unready[:PARTS_SHOWN])}{more}")
-    return Waiting(tuple(missing), tuple(events))
+    return Waiting(tuple(missing), tuple(events), cause, remedy)
 
 
 def _parts(kube: Kube, cluster: Manifest) -> Iterable[Manifest]:
     """The Objects and Releases of the ServingStack that the cluster composes."""
     for reference in _references(cluster, "ServingStack"):
-        stack = kube.find(path(STACK_API, "servingstacks", namespace=reference["namespace"], name=reference["name"]))
+        stack = kube.find(
+            path(INFRASTRUCTURE_API_VERSION, "servingstacks", namespace=reference["namespace"], name=reference["name"])
+        )
         for part in _references(stack or {}, "Object", "Release"):
             plural = f"{part['kind'].lower()}s"
             found = kube.find(path(part["apiVersion"], plural, namespace=part.get("namespace", ""), name=part["name"]))
@@ -108,6 +119,10 @@ def _parts(kube: Kube, cluster: Manifest) -> Iterable[Manifest]:
 def _references(owner: Manifest, *kinds: str) -> list[Manifest]:
     references = owner.get("spec", {}).get("crossplane", {}).get("resourceRefs") or []
     return [reference for reference in references if reference.get("kind") in kinds and reference.get("name")]
+
+
+def _is_gateway(part: Manifest) -> bool:
+    return (part["metadata"].get("annotations") or {}).get(RESOURCE_NAME) == "gateway"
 
 
 def _ready(part: Manifest) -> bool:

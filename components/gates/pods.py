@@ -13,7 +13,7 @@ from components.gates.errors import KubeError
 from components.gates.events import told
 from components.gates.kube import Kube, Manifest, path
 from components.gates.waiting import Failed, Waiting, sentence
-from engine.causes import Where, explain_log, find_cause
+from engine.causes import Where, explain_log, find_cause, last_line
 from engine.redact import redact
 
 # What a container that is only being prepared says.
@@ -34,9 +34,11 @@ class Workload:
     ending: tuple[str, ...] = ()
 
 
-def look(kube: Kube, namespace: str, labels: str, *, rivals: str = "") -> Workload:
-    """Read the pods that match `labels` (none when empty). rivals: label of pods that hold the same kind of device."""
-    found = kube.list(path("v1", "pods", namespace=namespace), labels=labels) if labels else []
+def look(kube: Kube, namespace: str, labels: str | None, *, rivals: str = "") -> Workload:
+    """Read the pods that match `labels` (all when empty, none when None). rivals: label of pods that hold the same kind
+    of device.
+    """
+    found = [] if labels is None else kube.list(path("v1", "pods", namespace=namespace), labels=labels)
     pods = [pod for pod in found if not _ending(pod)]
     logs = {pod["metadata"]["name"]: _log(kube, namespace, pod) for pod in pods if any(map(_exited, _containers(pod)))}
     others = kube.list(path("v1", "pods", namespace=namespace), labels=rivals) if rivals else []
@@ -94,8 +96,13 @@ def _crashed(name: str, status: Manifest, log: str) -> Waiting | Failed:
     restarts = int(status.get("restartCount") or 0)
     ended = _terminated(status)
     error, known = explain_log(log)
-    known = known or find_cause(f"{ended.get('reason')} exit code {ended.get('exitCode')}", "pod")
-    said = error or str(ended.get("message") or ended.get("reason") or "it left no error")
+    how = f"{ended.get('reason')} exit code {ended.get('exitCode')}"
+    if error is None and (last := last_line(log)):
+        # Without an error the last words are wherever it was when it ended.
+        how += f", last line: {last}"
+        known = find_cause(how, "pod") or known
+    known = known or find_cause(how, "pod")
+    said = error or _told(ended, log)
     container = status.get("name")
     text = redact(f"{container} in pod {name} exits with code {ended.get('exitCode', '?')}: {said}")
     cause = known.cause if known else ""
@@ -103,6 +110,13 @@ def _crashed(name: str, status: Manifest, log: str) -> Waiting | Failed:
     if (known is not None and known.terminal) or restarts >= RESTARTS_BELIEVED:
         return Failed(f"{text} ({cause})" if cause else text, remedy)
     return Waiting((sentence(text, "", f"{restarts} restarts so far"),), cause=cause, remedy=remedy)
+
+
+def _told(ended: Manifest, log: str) -> str:
+    """What is shown of an end without an error."""
+    why = str(ended.get("message") or ended.get("reason") or "it left no error")
+    last = last_line(log)
+    return f"{why}; its last line: {last}" if last else why
 
 
 def _containers(pod: Manifest) -> list[dict[str, Any]]:

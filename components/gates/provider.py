@@ -82,7 +82,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Check(self, request: Any, context: Any) -> Any:
         try:
             problems = self._gate(request.urn, context).problems(
-                from_struct(request.news), from_struct(request.olds), from_struct(request.old_outputs)
+                from_struct(request.news),
+                from_struct(request.olds),
+                from_struct(request.old_outputs),
+                lambda text: self._log(request.urn, text, engine_pb2.WARNING, ephemeral=False),
             )
         except GateError as error:
             problems = [str(error)]

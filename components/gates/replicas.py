@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from components.gates.events import told, when
 from components.gates.gate import Gate, Properties
 from components.gates.kube import Kube, path
 from components.gates.pods import Workload, explained, judge_pods, look
 from components.gates.waiting import Done, Failed, Outcome, Run, Waiting, forgiving, wait
-from modelplane.names import DEPLOYMENT_LABEL, ENGINE_NAMESPACE, SERVING_LABEL
+from modelplane.names import API_VERSION, DEPLOYMENT_LABEL, ENGINE_NAMESPACE, SERVING_LABEL
 from modelplane.readiness import deployment_missing
 
-API = "modelplane.ai/v1alpha1"
+# How the controllers of Deployments and LeaderWorkerSets say that the API server refuses a pod.
+REFUSALS = ("FailedCreate", "ReplicaFailure")
 
 
 class ReplicasReady(Gate):
@@ -58,14 +60,16 @@ class ReplicasGone(Gate):
 
 def probe(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Outcome:
     """Look once."""
-    deployment = control_plane.find(path(API, "modeldeployments", namespace=namespace, name=name))
+    deployment = control_plane.find(path(API_VERSION, "modeldeployments", namespace=namespace, name=name))
     if deployment is None:
         return Waiting((f"ModelDeployment {namespace}/{name} does not exist",))
-    replicas = control_plane.list(path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}")
+    replicas = control_plane.list(
+        path(API_VERSION, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}"
+    )
     if not deployment_missing(deployment):
         return judge(deployment, replicas, Workload())
     names = sorted(replica["metadata"]["name"] for replica in replicas)
-    mine = f"{SERVING_LABEL} in ({','.join(names)})" if names else ""
+    mine = f"{SERVING_LABEL} in ({','.join(names)})" if names else None
     return judge(deployment, replicas, look(workload, ENGINE_NAMESPACE, mine, rivals=SERVING_LABEL))
 
 
@@ -81,14 +85,42 @@ def judge(deployment: dict[str, Any], replicas: list[dict[str, Any]], workload: 
             refused = explained(text, text, "condition")
             if isinstance(refused, Failed):
                 return refused
+    refused = _refused(replicas, workload)
+    if isinstance(refused, Failed):
+        return refused
     found = judge_pods(workload)
     if isinstance(found, Failed):
         return found
-    return Waiting((*missing, *found.missing), found.events, found.cause, found.remedy)
+    return Waiting(
+        (*missing, *refused.missing, *found.missing),
+        found.events,
+        refused.cause or found.cause,
+        refused.remedy or found.remedy,
+    )
+
+
+def _refused(replicas: list[dict[str, Any]], workload: Workload) -> Waiting | Failed:
+    """Why a replica has no pod at all: what the workload cluster told of the controllers that make it."""
+    served = {pod["metadata"].get("labels", {}).get(SERVING_LABEL) for pod in workload.pods}
+    for replica in replicas:
+        name = replica["metadata"]["name"]
+        if name in served or workload.ending:
+            # Refusals of before are over, or end with the pod of before, which holds a quota's share.
+            continue
+        # A replica that is made again has the name of the one before.
+        made = str(replica["metadata"].get("creationTimestamp") or "")
+        events = [event for event in workload.events if event.get("reason") in REFUSALS and when(event) >= made]
+        owners = [str(event.get("involvedObject", {}).get("name")) for event in events]
+        refusals = told(events, [owner for owner in owners if owner.startswith(f"{name}-")])
+        if refusals:
+            return explained(f"no pod of ModelReplica {name}: {refusals[-1]}", refusals[-1], "event")
+    return Waiting(())
 
 
 def _probe_gone(control_plane: Kube, workload: Kube, namespace: str, name: str) -> Outcome:
-    replicas = control_plane.list(path(API, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}")
+    replicas = control_plane.list(
+        path(API_VERSION, "modelreplicas", namespace=namespace), labels=f"{DEPLOYMENT_LABEL}={name}"
+    )
     pods = workload.list(path("v1", "pods", namespace=ENGINE_NAMESPACE), labels=SERVING_LABEL)
     # Names of replicas are the deployment's and five hexadecimal digits.
     mine = re.compile(rf"{re.escape(name)}-[0-9a-f]{{5}}")

@@ -25,17 +25,22 @@ class _Gate(pulumi.CustomResource):
         *,
         outputs: Sequence[str] = (),
         timeout: str | None = None,
+        destroy_timeout: str | None = None,
     ) -> None:
         secrets = [key for key in SECRETS if key in inputs]
         properties = {key: Output.secret(value) if key in secrets else value for key, value in inputs.items()}
-        waits = pulumi.CustomTimeouts(create=timeout, update=timeout, delete=timeout) if timeout else None
+        delete = destroy_timeout or timeout
+        waits = pulumi.CustomTimeouts(create=timeout, update=timeout, delete=delete) if timeout else None
         own = ResourceOptions(additional_secret_outputs=secrets, custom_timeouts=waits)
         token = f"speculation:gates:{type(self).__name__}"
         super().__init__(token, name, {**properties, **dict.fromkeys(outputs)}, ResourceOptions.merge(opts, own))
 
 
 class Clusters(_Gate):
-    """Both clusters are fit for this stack, and the same as before. The uids are their identities."""
+    """Both clusters are fit for this stack, and the same as before.
+
+    The uids are their identities; secrets: as those of Device.
+    """
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class Clusters(_Gate):
         workload_uid: Input[str],
         node_pool: str,
         node_count: int,
+        secrets: Sequence[Mapping[str, str]],
         opts: ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -56,6 +62,7 @@ class Clusters(_Gate):
             "workload_uid": workload_uid,
             "node_pool": node_pool,
             "node_count": node_count,
+            "secrets": list(secrets),
         }
         super().__init__(name, inputs, opts)
 
@@ -80,7 +87,9 @@ class Namespace(_Gate):
 
 
 class InferenceClusterReady(_Gate):
-    """The InferenceCluster is ready and its gateway has an address. spec: changes when it must be asked again."""
+    """The InferenceCluster is ready and its gateway has an address. spec: changes when it must be asked again;
+    destroy_timeout: of the wait for its release.
+    """
 
     gateway_address: Output[str]
 
@@ -92,16 +101,19 @@ class InferenceClusterReady(_Gate):
         cluster: str,
         spec: str,
         timeout: str,
+        destroy_timeout: str,
         opts: ResourceOptions | None = None,
     ) -> None:
         inputs = {"kubeconfig": kubeconfig, "name": cluster, "spec": spec}
-        super().__init__(name, inputs, opts, outputs=("gateway_address",), timeout=timeout)
+        outputs = ("gateway_address",)
+        super().__init__(name, inputs, opts, outputs=outputs, timeout=timeout, destroy_timeout=destroy_timeout)
 
 
 class Device(_Gate):
-    """The workload cluster publishes devices that the recipe's selectors match.
+    """The workload cluster publishes devices that the recipe's selectors match, and nothing keeps engine pods out.
 
-    requests: [{name, count, selectors}], the selectors being CEL expressions.
+    requests: [{name, count, selectors}], the selectors being CEL expressions; node_pool: of the engines; secrets:
+    [{name, key}] that the recipe reads and the stack does not make.
     """
 
     devices: Output[list[str]]
@@ -113,10 +125,18 @@ class Device(_Gate):
         kubeconfig: Input[str],
         device_class: str,
         requests: Sequence[Mapping[str, Any]],
+        node_pool: str,
+        secrets: Sequence[Mapping[str, str]],
         timeout: str,
         opts: ResourceOptions | None = None,
     ) -> None:
-        inputs = {"kubeconfig": kubeconfig, "device_class": device_class, "requests": list(requests)}
+        inputs = {
+            "kubeconfig": kubeconfig,
+            "device_class": device_class,
+            "requests": list(requests),
+            "node_pool": node_pool,
+            "secrets": list(secrets),
+        }
         super().__init__(name, inputs, opts, outputs=("devices",), timeout=timeout)
 
 

@@ -44,12 +44,13 @@ class Waiting:
 @dataclass(frozen=True)
 class Failed:
     """Waiting longer cannot help. settle: seconds for which the same cause must be seen before it counts, since some
-    heal by themselves.
+    heal by themselves; also: what else is wrong, a full line each.
     """
 
     cause: str
     remedy: str = ""
     settle: float = 0.0
+    also: tuple[str, ...] = ()
 
 
 Outcome = Done | Waiting | Failed
@@ -57,7 +58,9 @@ Probe = Callable[[], Outcome]
 
 
 class GateError(Exception):
-    """A gate did not open. str() is one sentence: state, consequence or cause, remedy."""
+    """A gate did not open. str() is one sentence: state, consequence or cause, remedy; a line more for each other
+    failure.
+    """
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ def wait(goal: str, probe: Probe, run: Run, *, poll: float = POLL_SECONDS) -> Do
             if outcome.cause != failing:
                 failing, failing_since = outcome.cause, now
             if now - failing_since >= outcome.settle:
-                raise GateError(sentence(f"gave up on {goal}", outcome.cause, outcome.remedy))
+                first = sentence(f"gave up on {goal}", outcome.cause, outcome.remedy)
+                raise GateError("\n".join([first, *map(sentence, outcome.also)]))
             outcome = Waiting((outcome.cause,), remedy=outcome.remedy)
         else:
             failing = ""

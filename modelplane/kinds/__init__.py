@@ -5,7 +5,7 @@ from __future__ import annotations
 from modelplane.kinds.base import Condition, ObjectMeta, Resource, subject_of
 from modelplane.kinds.inference_class import InferenceClass
 from modelplane.kinds.inference_cluster import InferenceCluster
-from modelplane.kinds.inference_gateway import GATEWAY_NAME, InferenceGateway
+from modelplane.kinds.inference_gateway import InferenceGateway
 from modelplane.kinds.model_cache import ModelCache
 from modelplane.kinds.model_deployment import ModelDeployment
 from modelplane.kinds.model_endpoint import ModelEndpoint
@@ -29,7 +29,6 @@ KINDS: dict[str, type[Resource]] = {
 }
 
 __all__ = [
-    "GATEWAY_NAME",
     "KINDS",
     "Condition",
     "InferenceClass",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -13,9 +13,6 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from engine.findings import Problems
 from modelplane.problems import validation_findings
-
-API_VERSION: Final = "modelplane.ai/v1alpha1"
-INFRASTRUCTURE_API_VERSION: Final = "infrastructure.modelplane.ai/v1alpha1"
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Label63 = Annotated[str, Field(min_length=1, max_length=63)]

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelplane.kinds.base import API_VERSION, Definition, Label63, MapList, Model, Resource, Rule, Spec, Status
+from modelplane.kinds.base import Definition, Label63, MapList, Model, Resource, Rule, Spec, Status
 from modelplane.kinds.devices import Device
 from modelplane.kinds.engines import Text
+from modelplane.names import API_VERSION
 
 _DiskSize = Annotated[int, Field(ge=10)]  # GB
 

@@ -6,21 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelplane.kinds.base import (
-    API_VERSION,
-    Column,
-    Definition,
-    Label63,
-    MapList,
-    Model,
-    Name,
-    Resource,
-    Rule,
-    Spec,
-    Status,
-)
+from modelplane.kinds.base import Column, Definition, Label63, MapList, Model, Name, Resource, Rule, Spec, Status
 from modelplane.kinds.devices import AttributeValue, CapacityValue
 from modelplane.kinds.engines import Text
+from modelplane.names import API_VERSION
 
 _Region = Annotated[str, Field(min_length=1, max_length=32)]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from modelplane.kinds.base import API_VERSION, Column, Definition, Model, Resource, Rule, Spec, Status
-
-# A ModelService of Modelplane v0.3.1 reads exactly this object; another name is never found.
-GATEWAY_NAME = "default"
+from modelplane.kinds.base import Column, Definition, Model, Resource, Rule, Spec, Status
+from modelplane.names import API_VERSION
 
 
 class MetalLb(Model):

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelplane.kinds.base import API_VERSION, Column, Definition, MatchLabels, Model, Resource, Rule, Spec, Status
+from modelplane.kinds.base import Column, Definition, MatchLabels, Model, Resource, Rule, Spec, Status
 from modelplane.kinds.engines import Text
+from modelplane.names import API_VERSION
 
 
 class AuthSecret(Model):

@@ -6,19 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelplane.kinds.base import (
-    API_VERSION,
-    Column,
-    Definition,
-    Label63,
-    MapList,
-    MatchLabels,
-    Model,
-    Resource,
-    Rule,
-    Spec,
-    Status,
-)
+from modelplane.kinds.base import Column, Definition, Label63, MapList, MatchLabels, Model, Resource, Rule, Spec, Status
 from modelplane.kinds.engines import (
     PHASE_RULES,
     ROLES_RULE,
@@ -30,6 +18,7 @@ from modelplane.kinds.engines import (
     Serving,
 )
 from modelplane.kinds.labels import LabelMeta
+from modelplane.names import API_VERSION
 
 
 class DeviceRequest(Model):

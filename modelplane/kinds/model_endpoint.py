@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from modelplane.kinds.base import API_VERSION, Column, Definition, Model, Resource, Spec, Status
+from modelplane.kinds.base import Column, Definition, Model, Resource, Spec, Status
 from modelplane.kinds.engines import Text
+from modelplane.names import API_VERSION
 
 
 class ModelEndpointSpec(Spec):

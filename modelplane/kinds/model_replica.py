@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelplane.kinds.base import API_VERSION, Column, Definition, Label63, MapList, Model, Name, Resource, Rule, Spec
+from modelplane.kinds.base import Column, Definition, Label63, MapList, Model, Name, Resource, Rule, Spec
 from modelplane.kinds.base import Status as ModelReplicaStatus
 from modelplane.kinds.engines import (
     PHASE_RULES,
@@ -19,6 +19,7 @@ from modelplane.kinds.engines import (
     Serving,
     Text,
 )
+from modelplane.names import API_VERSION
 
 
 class ResolvedDeviceRequest(Model):

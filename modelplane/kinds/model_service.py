@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelplane.kinds.base import API_VERSION, Column, Definition, Model, Resource, Spec, Status
+from modelplane.kinds.base import Column, Definition, Model, Resource, Spec, Status
+from modelplane.names import API_VERSION
 
 
 class EndpointSelector(Model):

@@ -6,18 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelplane.kinds.base import (
-    INFRASTRUCTURE_API_VERSION,
-    Column,
-    Definition,
-    Label63,
-    MapList,
-    Model,
-    Resource,
-    Rule,
-    Spec,
-    Status,
-)
+from modelplane.kinds.base import Column, Definition, Label63, MapList, Model, Resource, Rule, Spec, Status
+from modelplane.names import INFRASTRUCTURE_API_VERSION
 
 _Version = Annotated[str, Field(min_length=1, max_length=32)]
 _Limited = Annotated[str, Field(max_length=253)]

@@ -141,6 +141,13 @@ class TestOrder:
     def test_nothing_depends_on_the_verdict(self, ran: Ran) -> None:
         assert [r.name for r in ran.resources if "validation-verdict" in r.depends_on] == []
 
+    def test_every_wait_on_destroy_has_the_time_of_destroy(self) -> None:
+        times = {"speculation:timeouts": json.dumps({"destroy": "41m"})}
+        ran = run_program({**CONFIG, **times}, ENCRYPTED)
+        deletes = {r.name: r.request.customTimeouts.delete for r in ran.of("speculation:gates:")}
+        waits = ("platform-namespace", "platform-ready", "model-namespace", "model-replicas-gone")
+        assert {name: deletes[name] for name in waits} == dict.fromkeys(waits, "41m")
+
     def test_everything_has_a_component_as_parent(self, ran: Ran) -> None:
         components = {"clusters", "platform", "model", "validation"}
         assert {r.parent for r in ran.resources if r.request.custom} == components

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from engine.findings import Finding, Problems, Severity, errors, raise_errors
+from engine.findings import Finding, Problems, Severity, errors
 
 LOWER = Finding(Severity.ERROR, "speculative_config.prompt_lookup_min", 8, "it must be <= 4", "lower it")
 NOTE = Finding(Severity.WARNING, "args", None, "nothing to do")
@@ -36,7 +36,3 @@ def test_problems_are_one_line_each_and_survive_a_process_boundary() -> None:
 
 def test_only_errors_stop() -> None:
     assert errors([NOTE, LOWER]) == [LOWER]
-    raise_errors([NOTE])
-    with pytest.raises(Problems) as raised:
-        raise_errors([NOTE, LOWER])
-    assert raised.value.findings == (LOWER,)

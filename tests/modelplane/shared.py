@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from modelplane.kinds import KINDS
+from engine.findings import Finding
+from modelplane.kinds import KINDS, Resource
+from modelplane.manifests import load_documents
+from modelplane.releases import Release
 
 UPSTREAM = Path(__file__).resolve().parents[3] / "shared" / "modelplane"
 needs_upstream = pytest.mark.skipif(not UPSTREAM.is_dir(), reason=f"no upstream samples in {UPSTREAM}")
@@ -32,6 +35,12 @@ def samples(release: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for document in documents(path):
             if document["apiVersion"].endswith("modelplane.ai/v1alpha1"):
                 yield str(path.relative_to(root)), document
+
+
+def parsed(document: dict[str, Any], written_for: Release | None = None) -> tuple[Resource | None, list[Finding]]:
+    """One document as a typed object (None when a finding is an error), and its findings."""
+    loaded = load_documents([document], written_for)
+    return next(iter(loaded.objects), None), list(loaded.findings)
 
 
 def is_known(document: dict[str, Any]) -> bool:

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from modelplane.kinds import KINDS
-from modelplane.manifests import parse_manifest
 from modelplane.xrd import xrd
 from recipes import load_recipe
 from recipes.loader import recipe_names
 from tests.modelplane.cases import ACCEPTED, changed
 from tests.modelplane.conftest import ApiServer
 from tests.modelplane.refused import REFUSED
-from tests.modelplane.shared import UPSTREAM, documents, golden, needs_upstream, samples
+from tests.modelplane.shared import UPSTREAM, documents, golden, needs_upstream, parsed, samples
 
 pytestmark = pytest.mark.sandbox
 
@@ -141,7 +140,7 @@ def test_recipes_are_accepted(server: ApiServer, schemas: str) -> None:
 def test_upstream_manifests_are_accepted_once_translated(server: ApiServer, schemas: str, release: str) -> None:
     refused = {}
     for path, document in samples(release):
-        found, _ = parse_manifest(document)
+        found, _ = parsed(document)
         if found is not None:
             refused[path, document["metadata"]["name"]] = refusal(server, schemas, found.to_manifest())
     assert len(refused) > 50

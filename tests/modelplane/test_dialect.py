@@ -9,10 +9,10 @@ import pytest
 
 from engine.findings import Severity
 from modelplane.dialect import Dialect, dialect_of, translate
-from modelplane.manifests import INTERNAL_KINDS, parse_manifest
+from modelplane.manifests import INTERNAL_KINDS
 from modelplane.releases import Release
 from tests.modelplane.cases import CLUSTER, DEPLOYMENT, FULL, MEMBER, POD, STACK, changed
-from tests.modelplane.shared import needs_upstream, samples
+from tests.modelplane.shared import needs_upstream, parsed, samples
 
 
 def in_old_form(document: dict[str, Any]) -> dict[str, Any]:
@@ -58,16 +58,16 @@ def test_the_old_form_becomes_the_new_one_without_losing_a_field() -> None:
 
 
 def test_a_translation_is_said() -> None:
-    _, findings = parse_manifest(OLD)
+    _, findings = parsed(OLD)
     assert [finding.line() for finding in findings] == [
         "info: ModelDeployment/ml-team/qwen3-8b-spec: spec.engines: is the form of v0.1.0; "
         "it is deployed in the form of v0.3.1, as spec.template.spec.engines"
     ]
-    assert parse_manifest(DEPLOYMENT)[1] == []
+    assert parsed(DEPLOYMENT)[1] == []
 
 
 def test_both_forms_in_one_object_are_refused() -> None:
-    found, findings = parse_manifest(changed(DEPLOYMENT, {"spec.engines": OLD["spec"]["engines"]}))
+    found, findings = parsed(changed(DEPLOYMENT, {"spec.engines": OLD["spec"]["engines"]}))
     assert found is None
     assert [(finding.severity, finding.path) for finding in findings] == [
         (Severity.ERROR, "ModelDeployment/ml-team/qwen3-8b-spec: spec")
@@ -88,7 +88,7 @@ def test_both_forms_in_one_object_are_refused() -> None:
 def test_a_form_that_the_named_release_refuses_is_said(
     document: dict[str, Any], written_for: Release, warned: int
 ) -> None:
-    found, findings = parse_manifest(document, written_for)
+    found, findings = parsed(document, written_for)
     assert found is not None
     assert len([f for f in findings if f.severity is Severity.WARNING]) == warned
 
@@ -105,21 +105,21 @@ def test_a_form_that_the_named_release_refuses_is_said(
 def test_pod_labels_that_an_old_release_silently_dropped_are_said(
     document: dict[str, Any], written_for: Release | None, paths: list[str]
 ) -> None:
-    _, findings = parse_manifest(document, written_for)
+    _, findings = parsed(document, written_for)
     warned = [f.path.partition(": ")[2] for f in findings if f.severity is Severity.WARNING]
     assert warned == paths
 
 
 def test_a_problem_in_the_old_form_is_reported_where_the_file_has_it() -> None:
     broken = in_old_form(changed(DEPLOYMENT, {f"{MEMBER}.role": "Boss"}))
-    _, findings = parse_manifest(broken)
+    _, findings = parsed(broken)
     assert findings[-1].path.endswith(": spec.engines[0].members[0].role")
 
 
 def test_the_google_project_of_an_old_cluster_is_said_and_not_lost() -> None:
     gke = {"region": "us-central1", "project": "my-project"}
     old = changed(CLUSTER, {"spec.cluster": {"source": "GKE", "gke": gke}})
-    found, (finding,) = parse_manifest(old)
+    found, (finding,) = parsed(old)
     assert found is not None
     assert found.to_manifest() == changed(old, {"spec.cluster.gke": {"region": "us-central1"}})
     assert (finding.severity, finding.value) == (Severity.WARNING, "my-project")
@@ -127,11 +127,11 @@ def test_the_google_project_of_an_old_cluster_is_said_and_not_lost() -> None:
 
 
 def test_an_old_fabric_and_an_old_google_secret_are_renamed() -> None:
-    fabric, _ = parse_manifest(changed(CLUSTER, {"spec.nodePools[0].fabric": "EFA"}))
+    fabric, _ = parsed(changed(CLUSTER, {"spec.nodePools[0].fabric": "EFA"}))
     assert fabric is not None
     assert fabric.to_manifest() == changed(CLUSTER, {"spec.nodePools[0].fabric": {"type": "EFA"}})
     google = {"type": "GCPServiceAccountKey", "name": "sa", "key": "private_key"}
-    stack, _ = parse_manifest(changed(STACK, {"spec.secrets[1]": google}))
+    stack, _ = parsed(changed(STACK, {"spec.secrets[1]": google}))
     assert stack is not None
     assert stack.to_manifest()["spec"]["secrets"][1] == google | {"type": "GoogleApplicationCredentials"}
 
@@ -165,7 +165,7 @@ def test_every_upstream_manifest_is_read_without_loss_or_refused_for_a_listed_re
     refused = []
     for path, document in samples(release):
         count += 1
-        found, findings = parse_manifest(document)
+        found, findings = parsed(document)
         if found is None:
             refused.append((path, document["kind"], [f.why for f in findings]))
             continue

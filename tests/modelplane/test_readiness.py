@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from modelplane import readiness
-from modelplane.kinds import ModelDeployment
-from tests.modelplane.cases import DEPLOYMENT, MEMBER, SELECTOR, changed
 from tests.modelplane.shared import golden, needs_upstream
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 2}
@@ -33,7 +31,6 @@ def test_everything_modelplane_finished_is_ready() -> None:
         "inferencegateways": readiness.gateway_missing,
         "inferenceclusters": readiness.cluster_missing,
         "modeldeployments": readiness.deployment_missing,
-        "modelreplicas": readiness.replica_missing,
         "modelendpoints": readiness.endpoint_missing,
         "modelservices": readiness.service_missing,
     }
@@ -143,39 +140,3 @@ def test_a_definition_must_be_established_in_its_current_generation() -> None:
     (stale,) = readiness.xrd_missing(observed({}, {**established, "observedGeneration": 1}))
     assert "generation 2 is not served" in stale
     assert readiness.xrd_missing(observed({})) == ["Established is not reported"]
-
-
-def published(node: str, *memories: str) -> dict[str, Any]:
-    devices = [
-        {"name": f"gpu-{index}", "capacity": {"memory": {"value": memory}}, "attributes": {"type": {"string": "gpu"}}}
-        for index, memory in enumerate(memories)
-    ]
-    return {"spec": {"driver": "gpu.nvidia.com", "nodeName": node, "pool": {"name": node}, "devices": devices}}
-
-
-@pytest.mark.parametrize(
-    ("count", "slices", "missing"),
-    [
-        (1, [], ["no ResourceSlice with a device: the DRA driver has published nothing"]),
-        (1, [published("gpu-1")], ["no ResourceSlice with a device: the DRA driver has published nothing"]),
-        (1, [published("gpu-1", "23034Mi")], []),
-        (
-            1,
-            [published("gpu-1", "15360Mi")],
-            [f"device request gpu needs 1 with {SELECTOR.strip()}; published: none of 1"],
-        ),
-        (2, [published("gpu-1", "23034Mi", "23034Mi")], []),
-        (
-            2,
-            [published("gpu-1", "23034Mi"), published("gpu-2", "23034Mi")],
-            [f"device request gpu needs 2 with {SELECTOR.strip()}; published: at most 1 on one node"],
-        ),
-    ],
-)
-def test_e80_a_device_must_be_published_that_the_selector_matches(
-    count: int, slices: list[dict[str, Any]], missing: list[str]
-) -> None:
-    deployment = ModelDeployment.from_manifest(changed(DEPLOYMENT, {f"{MEMBER}.nodeSelector.devices[0].count": count}))
-    selector = deployment.spec.template.spec.engines[0].members[0].node_selector
-    assert selector is not None
-    assert readiness.devices_missing(slices, selector.devices) == missing

@@ -19,7 +19,7 @@ from components.gates.errors import KubeError
 from components.gates.kube import Kube
 from components.gates.validation_job import INPUTS, object_name, remove, run_id, run_job
 from components.gates.waiting import GateError, Run
-from engine.findings import Finding, Severity
+from engine.findings import Finding
 from validation.verdict import Verdict
 
 Say = Callable[[str], None]
@@ -117,4 +117,4 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 def _not_judged(stack: str | None, why: str, remedy: str = "") -> NotJudged:
     name = f"stack {stack}" if stack else "the selected stack"
-    return NotJudged(Finding(Severity.ERROR, name, None, why, remedy).line())
+    return NotJudged(Finding.error(name, None, why, remedy).line())

@@ -73,6 +73,8 @@ def serve() -> Iterator[Api]:
 class _Handler(BaseHTTPRequestHandler):
     state: Api
     protocol_version = "HTTP/1.1"
+    # Head and body in one packet: a second one would wait 40 ms for the acknowledgement of the first.
+    wbufsize = -1
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass

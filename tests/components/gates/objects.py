@@ -20,6 +20,13 @@ def labelled(manifest: Manifest, **labels: str) -> Manifest:
     }
 
 
+GPU = labelled(
+    node("gpu-1", "nvidia.com/gpu:NoSchedule"), **{"modelplane.ai/pool": "gpu", "nvidia.com/gpu.present": "true"}
+)
+GPU["status"] = {"nodeInfo": {"kubeletVersion": "v1.35.2"}}
+SYSTEM = node("system-1")
+
+
 def condition(type_: str, status: str, reason: str = "", message: str = "", **more: Any) -> Manifest:
     return {"type": type_, "status": status, "reason": reason, "message": message, **more}
 
@@ -48,7 +55,7 @@ def event(name: str, reason: str, message: str, time: str = "2026-11-30T00:00:00
 
 
 def device(name: str = "gpu-0", memory: str = "23034Mi", product: str = "NVIDIA L4") -> Manifest:
-    attributes = {"productName": {"string": product}, "architecture": {"string": "Ada Lovelace"}}
+    attributes = {"type": {"string": "gpu"}, "productName": {"string": product}}
     return {"name": name, "attributes": attributes, "capacity": {"memory": {"value": memory}}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -15,17 +16,12 @@ from components.gates.clusters import (
     Clusters,
     leftovers,
     modelplane_problems,
-    node_problems,
     occupied,
 )
+from components.gates.nodes import no_node
 from modelplane.kinds import KINDS
 from tests.components.gates.api import Api, Clock, serve
-from tests.components.gates.objects import Manifest, condition, labelled, node
-
-GPU = labelled(
-    node("gpu-1", "nvidia.com/gpu:NoSchedule"), **{"modelplane.ai/pool": "gpu", "nvidia.com/gpu.present": "true"}
-)
-SYSTEM = node("system-1")
+from tests.components.gates.objects import GPU, SYSTEM, Manifest, condition
 
 
 def xrd(name: str, generation: int = 1, observed: int = 1, status: str = "True") -> Manifest:
@@ -149,80 +145,6 @@ def test_a_cluster_that_holds_what_modelplane_brings_is_refused(
     assert occupied(which, groups(*served), brought) == expected
 
 
-NODES = [
-    pytest.param([GPU, SYSTEM], 1, [], id="a GPU node and a system node"),
-    pytest.param([labelled(node("one"), **GPU["metadata"]["labels"])], 1, [], id="one untainted node is both"),
-    pytest.param(
-        [node("a"), node("b")],
-        1,
-        [
-            "no node of the workload cluster carries modelplane.ai/pool=gpu, so engine pods would stay Pending; "
-            "`kubectl label node GPU_NODE modelplane.ai/pool=gpu nvidia.com/gpu.present=true`"
-        ],
-        id="no node of the pool",
-    ),
-    pytest.param(
-        [GPU, SYSTEM],
-        2,
-        [
-            "platform.nodePool.nodeCount: 2: 1 nodes carry modelplane.ai/pool=gpu, and Modelplane schedules by the "
-            "declared number alone; set it to 1"
-        ],
-        id="fewer nodes than declared",
-    ),
-    pytest.param(
-        [
-            labelled(
-                node("gpu-1", "nvidia.com/gpu:NoSchedule"),
-                **{"modelplane.ai/pool": "gpu", "cloud.google.com/gke-gpu": "true"},
-            ),
-            SYSTEM,
-        ],
-        1,
-        [
-            "GPU node gpu-1 has no label by which the DRA driver finds NVIDIA hardware, so no GPU would be published; "
-            "`kubectl label node gpu-1 nvidia.com/gpu.present=true`"
-        ],
-        id="E82: a GKE L4 node without the label that the DRA driver looks for",
-    ),
-    pytest.param(
-        [labelled(node("gpu-1", "nvidia.com/gpu:NoSchedule", "team:NoExecute"), **GPU["metadata"]["labels"]), SYSTEM],
-        1,
-        [
-            "GPU node gpu-1 has the taint team:NoExecute, but engine pods tolerate only nvidia.com/gpu:NoSchedule; "
-            "remove it"
-        ],
-        id="a taint that no engine tolerates",
-    ),
-    pytest.param(
-        [GPU, node("system-1", "dedicated:NoSchedule")],
-        1,
-        [
-            "every node of the workload cluster is tainted, but the endpoint picker, Envoy, cert-manager and "
-            "Prometheus tolerate nothing; add a node without taints"
-        ],
-        id="no node without taints",
-    ),
-    pytest.param(
-        [
-            labelled(
-                node("gpu-1", "nvidia.com/gpu:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"),
-                **GPU["metadata"]["labels"],
-            ),
-            SYSTEM,
-        ],
-        1,
-        [],
-        id="a node that is not ready right now is no reason",
-    ),
-]
-
-
-@pytest.mark.parametrize(("nodes", "count", "problems"), NODES)
-def test_the_nodes_must_be_as_the_pool_says(nodes: list[Manifest], count: int, problems: list[str]) -> None:
-    assert node_problems(nodes, "gpu", count) == problems
-
-
 def test_only_crds_of_what_modelplane_brings_are_swept_on_destroy() -> None:
     crds = [
         "certificates.cert-manager.io",
@@ -242,7 +164,7 @@ def pair() -> Iterator[tuple[Api, Api]]:
             api.objects["/apis"] = groups("apps", "resource.k8s.io")
         control_plane.put("/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions", *ALL)
         control_plane.put("/apis/pkg.crossplane.io/v1/configurations", configuration("v0.3.1"))
-        workload.put("/api/v1/nodes", GPU, SYSTEM)
+        workload.put("/api/v1/nodes", copy.deepcopy(GPU), SYSTEM)
         yield control_plane, workload
 
 
@@ -254,6 +176,7 @@ def inputs(control_plane: Api, workload: Api) -> dict[str, Any]:
         "workload_uid": "uid-b",
         "node_pool": "gpu",
         "node_count": 1,
+        "secrets": [],
     }
 
 
@@ -291,7 +214,49 @@ def test_another_cluster_under_a_running_stack_is_refused(pair: tuple[Api, Api])
 
 def test_a_changed_declaration_of_the_pool_is_held_against_the_nodes(pair: tuple[Api, Api]) -> None:
     given = inputs(*pair)
-    assert len(Clusters().problems({**given, "node_count": 2}, given, {})) == 1
+    warned: list[str] = []
+    assert Clusters().problems({**given, "node_count": 2}, given, {}, warned.append) == []
+    assert warned == [
+        "platform.nodePool.nodeCount: 2: nodes that carry modelplane.ai/pool=gpu: 1; Modelplane schedules by the "
+        "declared number alone; set it to 1, unless the pool scales up"
+    ]
+
+
+def test_a_pool_that_has_no_node_yet_is_a_warning(pair: tuple[Api, Api]) -> None:
+    _, workload = pair
+    del workload.objects["/api/v1/nodes/gpu-1"]
+    warned: list[str] = []
+    assert Clusters().problems(inputs(*pair), {}, {}, warned.append) == []
+    assert warned == [no_node("gpu")]
+
+
+def test_all_that_keeps_an_engine_out_is_said_before_anything_is_made(pair: tuple[Api, Api]) -> None:
+    _, workload = pair
+    workload.objects["/apis"] = {"groups": [{"name": "resource.k8s.io", "versions": [{"version": "v1beta1"}]}]}
+    workload.objects["/api/v1/nodes/gpu-1"]["status"] = {"nodeInfo": {"kubeletVersion": "v1.34.1-gke.1829001"}}
+    workload.put("/api/v1/namespaces/default/services", {"metadata": {"name": "vllm"}})
+    given = {**inputs(*pair), "secrets": [{"name": "registry", "key": ""}]}
+    assert Clusters().problems(given, {}, {}) == [
+        "the workload cluster serves no resource.k8s.io/v1 (only v1beta1), so no GPU can be claimed; use "
+        "Kubernetes 1.35 or newer",
+        "GPU node gpu-1 has kubelet v1.34.1-gke.1829001: before 1.34.2 a pod that claims a GPU after half an hour "
+        "without one never starts (kubernetes issue 133926); upgrade the node pool to 1.35",
+        "Service default/vllm on the workload cluster makes Kubernetes set VLLM_PORT to its address in every "
+        "engine pod, and vLLM refuses to start with it (vLLM issue 34199); rename that Service",
+        "Secret default/registry, which the recipe names, is not there, so engine pods would not start; make it "
+        "in namespace default of the workload cluster, or have this stack make it (speculation:secrets)",
+    ]
+
+
+@pytest.mark.parametrize("plural", ["services", "resourcequotas", "limitranges", "pods"])
+def test_what_may_not_be_read_is_a_warning_and_never_a_yes_in_silence(pair: tuple[Api, Api], plural: str) -> None:
+    _, workload = pair
+    workload.refuse[f"/api/v1/namespaces/default/{plural}"] = 403
+    warned: list[str] = []
+    assert Clusters().problems(inputs(*pair), {}, {}, warned.append) == []
+    (line,) = warned
+    assert "of the workload cluster are not checked: " in line
+    assert "forbids what the stack needs" in line
 
 
 def test_destroy_sweeps_the_serving_stacks_crds_and_says_when_it_cannot(pair: tuple[Api, Api]) -> None:

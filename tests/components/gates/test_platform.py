@@ -1,4 +1,4 @@
-"""InferenceCluster, device and namespace gates: what counts, what is missing, what ends the wait."""
+"""InferenceCluster and namespace gates: what counts, what is missing, what ends the wait."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from typing import Any
 
 import pytest
 
-from components.gates import device, inference_cluster
+from components.gates import inference_cluster
 from components.gates.events import told
 from components.gates.inference_cluster import InferenceClusterReady, judge_usages
 from components.gates.namespace import OWNER_ANNOTATION, Namespace
 from components.gates.waiting import Done, Failed, GateError, Outcome, Waiting
 from tests.components.gates.api import Api, Clock, serve
-from tests.components.gates.objects import Manifest, condition, event, resource_slice
-from tests.components.gates.objects import device as a_device
+from tests.components.gates.objects import Manifest, condition, event
 from tests.modelplane.shared import golden, needs_upstream
-
-SELECTOR = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("20Gi")) >= 0'
-L4 = [{"name": "gpu", "count": 1, "selectors": [SELECTOR]}]
 
 
 def cluster(*conditions: Manifest, address: str = "") -> Manifest:
@@ -31,13 +27,46 @@ def cluster(*conditions: Manifest, address: str = "") -> Manifest:
 
 UP = (condition("ClusterReady", "True"), condition("BackendReady", "True"), condition("Ready", "True"))
 NO_ADDRESS = "no status.gateway.address: the load balancer of the workload cluster's gateway has none yet"
+NO_BALANCER = (
+    "the workload cluster gives the gateway's Service of type LoadBalancer no address",
+    "`kubectl get services -A` there; outside a cloud it needs a load balancer such as MetalLB",
+)
 RELEASE = {"kind": "Release", "metadata": {"name": "workload-dra-driver"}}
 
 CLUSTERS = [
     pytest.param(
         cluster(*UP, address="203.0.113.10"), [], Done({"gateway_address": "203.0.113.10"}), id="ready with an address"
     ),
-    pytest.param(cluster(*UP), [], Waiting((NO_ADDRESS,)), id="Ready=True without an address takes no replica"),
+    pytest.param(
+        cluster(*UP),
+        [],
+        Waiting((NO_ADDRESS,), (), *NO_BALANCER),
+        id="Ready=True without an address takes no replica",
+    ),
+    pytest.param(
+        cluster(UP[0], condition("BackendReady", "False", "Installing"), condition("Ready", "False", "Creating")),
+        [
+            {
+                "kind": "Object",
+                "metadata": {
+                    "name": "workload-gateway",
+                    "annotations": {"crossplane.io/composition-resource-name": "gateway"},
+                },
+                "status": {"conditions": [condition("Ready", "False", "Unavailable")]},
+            }
+        ],
+        Waiting(
+            (
+                "BackendReady is False (Installing)",
+                "Ready is False (Creating)",
+                NO_ADDRESS,
+                "not ready: Object workload-gateway",
+            ),
+            (),
+            *NO_BALANCER,
+        ),
+        id="when only the gateway is left, its load balancer is",
+    ),
     pytest.param(
         cluster(UP[0], condition("BackendReady", "False", "Installing"), condition("Ready", "False", "Creating")),
         [
@@ -98,70 +127,10 @@ def test_the_name_of_a_running_cluster_cannot_change() -> None:
     ]
 
 
-DEVICES = [
-    pytest.param(
-        [resource_slice("gpu-1", a_device())], True, Done({"devices": ["gpu-1/gpu-0: NVIDIA L4, 23034Mi"]}), id="an L4"
-    ),
-    pytest.param(
-        [resource_slice("gpu-1", a_device())],
-        False,
-        Waiting(("DeviceClass gpu.nvidia.com, which the DRA driver's chart brings",)),
-        id="without the class that a claim names",
-    ),
-    pytest.param(
-        [resource_slice("gpu-1")],
-        True,
-        Waiting(
-            ("no ResourceSlice with a device: the DRA driver has published nothing",),
-            (),
-            "the DRA driver's plugin does not run on the GPU nodes, or finds no NVIDIA driver there",
-            "`kubectl get pods,events -n dra-driver-nvidia-gpu` on the workload cluster shows which",
-        ),
-        id="E85: a slice without devices is no GPU",
-    ),
-    pytest.param(
-        [resource_slice("gpu-1", a_device(memory="15360Mi", product="Tesla T4"))],
-        True,
-        Failed(
-            f"no published device satisfies the recipe: device request gpu needs 1 with {SELECTOR}; published: none "
-            "of 1 (gpu-1/gpu-0: Tesla T4, 15360Mi)",
-            "change the selector in the recipe, or add a node with such a GPU",
-            60.0,
-        ),
-        id="a smaller GPU than the recipe asks for",
-    ),
-]
-
-
-@pytest.mark.parametrize(("slices", "has_class", "expected"), DEVICES)
-def test_when_a_device_is_there(slices: list[Manifest], has_class: bool, expected: Outcome) -> None:
-    assert device.judge(slices, has_class=has_class, device_class="gpu.nvidia.com", requests=L4) == expected
-
-
-def test_a_selector_that_does_not_compile_is_said_at_once() -> None:
-    requests = [{"name": "gpu", "count": 1, "selectors": ["device.capacity["]}]
-    found = device.judge(
-        [resource_slice("gpu-1", a_device())], has_class=True, device_class="gpu.nvidia.com", requests=requests
-    )
-    assert isinstance(found, Failed)
-    assert found.cause.startswith("a device selector is not valid CEL (")
-
-
 @pytest.fixture
 def api() -> Iterator[Api]:
     with serve() as running:
         yield running
-
-
-def test_why_the_driver_publishes_nothing_is_in_its_events(api: Api) -> None:
-    # E80: modelplane issue 202.
-    namespace = "/api/v1/namespaces/dra-driver-nvidia-gpu"
-    api.put("/apis/apps/v1/namespaces/dra-driver-nvidia-gpu/daemonsets", {"metadata": {"name": "plugin"}})
-    api.put(f"{namespace}/events", event("plugin", "FailedCreate", "insufficient quota to match these scopes"))
-    given = {"kubeconfig": api.kubeconfig, "device_class": "gpu.nvidia.com", "requests": L4}
-    with pytest.raises(GateError) as raised:
-        device.Device().create(given, Clock().run(4.0))
-    assert "last events: FailedCreate: insufficient quota to match these scopes" in str(raised.value)
 
 
 def test_events_are_told_once_oldest_first_with_their_count() -> None:
