@@ -21,6 +21,7 @@ def verdict_page(verdict: Verdict) -> str:
             f" declared: {verdict.declared}",
         ),
         element("p", verdict.sentence, class_="lead"),
+        *(element("p", f"Note: {note}", class_="faint") for note in verdict.notes),
         section("Witnesses", cards(_card(verdict, witness) for witness in verdict.witnesses)),
         side_by_side(
             section("Acceptance by draft position", *_acceptance(verdict.numbers)),

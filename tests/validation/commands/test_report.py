@@ -33,13 +33,14 @@ def marks(document: str) -> list[tuple[str, str]]:
 
 
 def test_the_page_of_a_speculating_engine() -> None:
-    found = words(verdict_page(verdict()))
+    found = words(verdict_page(verdict(notes=("the log was kept earlier",))))
     assert found == [
         "speculating: validation of 2026-01-01T00:00:00Z",
         "Is it really speculating?",
         "OK: speculating",
         "declared: speculating",
         "Speculation works: all agree.",
+        "Note: the log was kept earlier",
         "Witnesses",
         *[
             line
@@ -128,6 +129,7 @@ def test_evidence_cannot_become_html() -> None:
     given = verdict(
         witnesses=witnesses,
         sentence=HOSTILE,
+        notes=(HOSTILE,),
         run=HOSTILE,
         engine_version=HOSTILE,
         started=HOSTILE,
@@ -138,4 +140,4 @@ def test_evidence_cannot_become_html() -> None:
     assert "<script" not in document and "<img" not in document
     assert document.count("</style>") == 1
     # All of it is still there to be read.
-    assert sum(HOSTILE in line for line in words(document)) == 3 * 5 + 7
+    assert sum(HOSTILE in line for line in words(document)) == 3 * 5 + 8
