@@ -20,6 +20,8 @@ Runner = Literal["V1", "V2"]
 DraftsCounted = Literal["steps with a match", "every decode step, padded to k"]
 
 
+# Names under which images carry the release of vLLM as their tag, also in mirrors.
+_RELEASED_AS = re.compile(r"vllm(?:-(?:openai|cpu)\b.*)?")
 _RELEASE = re.compile(r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?!\d)")
 
 
@@ -236,11 +238,12 @@ class EngineVersion:
 
 
 def image_release(image: str) -> str:
-    """The release that an image reference names, with as many numbers as its tag has ("0.23.0", "0.23"); "" when
-    neither tag nor digest names one.
+    """The release of vLLM that an image reference names, with as many numbers as its tag has ("0.23.0", "0.23"); ""
+    when neither tag nor digest names one, or the repository numbers its images in a way of its own.
     """
     name, _, digest = image.partition("@")
-    match = _RELEASE.match(_split_tag(name)[1])
+    repository, tag = _split_tag(name)
+    match = _RELEASE.match(tag) if _RELEASED_AS.fullmatch(repository.rpartition("/")[2]) else None
     return match[1] if match else str(DIGESTS.get(digest, ""))
 
 

@@ -113,7 +113,7 @@ def _look_at(pod: Pod, job: JobInput, kube: Kube, kept: KeptLines, found: _Seen)
     # An unknown name of an image is no matter where the engine itself says what it is.
     found.note(version.finding.why if version.finding else "")
     if not image_release(pod.image):
-        found.note(f"image {pod.image} names no release, so the engine's own version is compared with nothing")
+        found.note(f"image {pod.image} names no release of vLLM, so the engine's own version is compared with nothing")
     found.note(configured.runner_note(parsed, configured.declared(declared), version))
     found.drafted.add(drafts_counted(parsed.runner or ngram_runner(version, pod.env)))
     account = configured.LogAccount(parsed, log, served, kept_at, previous)

@@ -227,8 +227,9 @@ def test_all_replicas_are_judged_and_their_counters_summed(kube: KubeServer, tmp
         ({"ignore_speculation": True}, "declared-but-off", "on on off off *"),
         ({"never_draft": True}, "on-but-inert", "on on on inert *"),
         ({"answer": "garbage"}, "corrupt-output", "on on on * corrupt"),
+        ({"question": "garbage"}, "corrupt-output", "on on on on corrupt"),
     ],
-    ids=["off", "inert", "garbage"],
+    ids=["off", "inert", "garbage", "garbage in questions"],
 )
 def test_one_wrong_replica_is_not_outvoted(
     kube: KubeServer, tmp_path: Path, faults: dict[str, Any], verdict: str, expected: str
@@ -304,6 +305,15 @@ def test_the_api_key_that_a_version_logs_is_used_and_never_told(kube: KubeServer
     with engine(tmp_path, (*SPEC_ARGS, f"--api-key={secret}"), version=version) as served:
         found = run(kube, job([served]), [served])
         assert secret in served.log_file.read_text()
+    assert found.verdict is Outcome.SPECULATING
+    assert secret not in found.to_json() + found.text()
+
+
+def test_a_key_from_the_pods_environment_is_used_and_never_told(kube: KubeServer, tmp_path: Path) -> None:
+    secret = "3f9a71c2-0b"
+    with engine(tmp_path, (*SPEC_ARGS, "--api-key=$(VLLM_API_KEY)"), env={"VLLM_API_KEY": secret}) as served:
+        assert secret in served.log_file.read_text()
+        found = run(kube, job([served]), [served])
     assert found.verdict is Outcome.SPECULATING
     assert secret not in found.to_json() + found.text()
 
