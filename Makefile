@@ -21,6 +21,7 @@ status: setup ## what runs in the sandbox
 	@$(BIN)/python -m sandbox status
 
 test: setup ## everything: unit tests, both dialects on the sandbox, the real engine once, destroy leaves nothing
+	@$(BIN)/python -m sandbox build
 	@$(BIN)/python -m pytest
 
 test-fast: setup ## no Go, no engine: under a minute
