@@ -275,6 +275,11 @@ def test_bytes_that_are_no_text_do_not_end_a_stream(noise: bytes, place: int) ->
     assert found.usage is None or found.usage.completion_tokens == 5 or noise
 
 
+def test_half_a_surrogate_pair_is_text_that_can_be_written() -> None:
+    found = read_body(b'{"choices":[{"message":{"content":"a\\ud83d b\\ud83d\\ude00"}}]}')
+    assert found.text == "a\ufffd b\U0001f600"
+
+
 CONFIG = next(arg for arg in SEED if arg.startswith("--speculative-config"))
 
 
