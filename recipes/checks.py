@@ -12,7 +12,7 @@ from modelplane import names
 from modelplane.cel import selector_problem
 from modelplane.kinds import ModelDeployment, ModelService, Resource
 from modelplane.kinds.labels import is_dns_label
-from recipes.recipe import Engine, device_requests_of, engines_of, members_of
+from recipes.recipe import Engine, device_requests_of, engines_of, members_of, model_name_of
 
 # The longest derived Service name is <deployment>-<5 hex>-epp (the endpoint picker), and a Service name has at most 63
 # characters and begins with a letter.
@@ -41,6 +41,10 @@ def check_deployment(deployment: ModelDeployment) -> Iterator[Finding]:
                 yield Finding.error(f"{path}.selectors[{index}].cel", selector.cel.strip(), problem, _SELECTOR_REMEDY)
     for engine, _ in engines_of(deployment):
         yield from _check_engine(engine)
+    if not model_name_of(deployment):
+        first = next(engine for engine, _ in engines_of(deployment))
+        why = "no engine names its model: vLLM would serve its own default, and no request could name it"
+        yield Finding.error(f"{first.path}.args: --model", None, why, "add --model=ORGANISATION/NAME")
     yield from _check_needs(deployment)
 
 

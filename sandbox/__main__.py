@@ -1,4 +1,4 @@
-"""Command line: ``python -m sandbox up | local | down | status | env``."""
+"""Command line: ``python -m sandbox build | up | local | down | status | env``."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description="This machine as two Kubernetes clusters.")
     parsers = parser.add_subparsers(dest="command", required=True)
+    parsers.add_parser("build", help="binaries and engine into the cache; starts nothing")
     up = parsers.add_parser("up", help="start what is missing or changed; builds binaries once")
     up.add_argument(
         "--engine", choices=["real", "fake"], help="what vLLM's CPU image is (default: as before, at first real)"
@@ -56,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _commands() -> dict[str, Callable[[Layout, argparse.Namespace], int]]:
     return {
+        "build": lambda layout, _: commands.build(layout, _say),
         "up": lambda layout, options: commands.up(
             layout, _say, engine=options.engine, only_clusters=bool(options.only)
         ),

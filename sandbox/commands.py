@@ -1,4 +1,4 @@
-"""What the commands do: `up`, `local`, `down`, `status`, `env`."""
+"""What the commands do: `build`, `up`, `local`, `down`, `status`, `env`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from sandbox.engines import real
 from sandbox.layout import Layout
 from sandbox.processes import records
 from sandbox.stack import Stack, StackError
-from sandbox.supervisor import Say
+from sandbox.steps import Say
+
+
+def build(layout: Layout, say: Say) -> int:
+    """Put all that a sandbox needs into the cache, and start nothing."""
+    binaries.build(layout, say)
+    real.ensure(layout, say)
+    return 0
 
 
 def up(layout: Layout, say: Say, *, engine: str | None, only_clusters: bool) -> int:

@@ -22,6 +22,7 @@ from modelplane.releases import DEPLOYED, REFUSED, release_of_package
 BROUGHT_TO_WORKLOAD = {
     "cert-manager.io": "cert-manager",
     "gateway.networking.k8s.io": "the Gateway API",
+    "gateway.envoyproxy.io": "Envoy Gateway",
     "monitoring.coreos.com": "the Prometheus operator",
 }
 # The InferenceGateway composes the Gateway API's CRDs; the rest of the serving stack stays on the workload cluster.

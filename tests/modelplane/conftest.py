@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from sandbox import binaries, clusters, gobuild, state, supervisor
+from sandbox import binaries, clusters, state, supervisor
 from sandbox.layout import Layout
-from sandbox.tools import tool
 from tests.sandbox.conftest import free_port_base
 
 PROCESSES = ("control-plane-etcd", "control-plane-apiserver")
@@ -36,12 +35,8 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     layout = replace(
         Layout.from_env(), home=tmp_path_factory.mktemp("api-server") / "sandbox", port_base=free_port_base()
     )
-    for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
-        program = binaries.on_path(layout, tool(name)) or gobuild.built(layout, tool(name))
-        if program is None:
-            pytest.skip(f"no {name}: neither on PATH nor built in {layout.binaries}")
-        binaries.link(layout.tools / name, program)
     state.prepare(layout)
+    binaries.ensure(layout, lambda _: None, ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"))
     clusters.prepare(layout)
     try:
         started = [process for process in clusters.processes(layout) if process.name in PROCESSES]

@@ -102,6 +102,11 @@ ERRORS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         f"{MD}{CONTAINER}.args: --max-model-len",
         "context of 40960 tokens",
     ),
+    "no model": (
+        with_args("--max-model-len=16384"),
+        f"{MD}{CONTAINER}.args: --model",
+        "names its model",
+    ),
     "another port": (with_args(*ARGS, "--port=9000"), f"{MD}{CONTAINER}.args: --port", "port 8000"),
     "loopback only": (with_args(*ARGS, "--host=127.0.0.1"), f"{MD}{CONTAINER}.args: --host", "pod's address"),
     "TLS": (with_args(*ARGS, "--ssl-keyfile=/k"), f"{MD}{CONTAINER}.args: --ssl-keyfile", "plain HTTP"),

@@ -148,11 +148,12 @@ def test_a_cluster_that_holds_what_modelplane_brings_is_refused(
 def test_only_crds_of_what_modelplane_brings_are_swept_on_destroy() -> None:
     crds = [
         "certificates.cert-manager.io",
+        "envoyproxies.gateway.envoyproxy.io",
         "gateways.gateway.networking.k8s.io",
         "mine.example.com",
         "podmonitors.monitoring.coreos.com",
     ]
-    assert leftovers(crds) == [crds[0], crds[1], crds[3]]
+    assert leftovers(crds) == [crds[0], crds[1], crds[2], crds[4]]
 
 
 @pytest.fixture
