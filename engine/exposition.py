@@ -1,4 +1,7 @@
-"""Reads the text that a Prometheus endpoint gives: samples with labels. Anything unreadable is counted, not raised."""
+"""Reads the text that a Prometheus endpoint gives: samples with labels. Anything unreadable is counted, not raised.
+
+A line without its line end is unreadable too: the format ends every line with one, so that its number may be cut off.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ from dataclasses import dataclass
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,)?')
+# Numbers as Go's and Python's clients write them; Python's own float() takes more, such as 1_000.
+_VALUE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:Inf|inf)|NaN|nan", re.ASCII)
+_TYPE = re.compile(r"# TYPE (?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*) ")
+_TIMESTAMP = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
@@ -22,10 +29,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Exposition:
-    """All samples of a page; unread: how many lines were neither sample nor comment."""
+    """All samples of a page; unread: how many lines were neither sample nor comment; declared: the names that the page
+    gives a type.
+    """
 
     samples: tuple[Sample, ...] = ()
     unread: int = 0
+    declared: frozenset[str] = frozenset()
 
     def named(self, name: str, **labels: str) -> Iterator[Sample]:
         """The samples of a name with these labels, whatever other labels they have."""
@@ -38,16 +48,22 @@ def parse_exposition(text: str) -> Exposition:
     """Read a page in the Prometheus or OpenMetrics text format."""
     samples: list[Sample] = []
     unread = 0
-    for line in text.split("\n"):
+    declared: set[str] = set()
+    *lines, rest = text.split("\n")
+    if rest.strip() and not rest.lstrip().startswith("#"):
+        unread += 1
+    for line in lines:
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
+            if found := _TYPE.match(stripped):
+                declared.add(found["name"])
             continue
         sample = _read_sample(stripped)
         if sample is None:
             unread += 1
         else:
             samples.append(sample)
-    return Exposition(tuple(samples), unread)
+    return Exposition(tuple(samples), unread, frozenset(declared))
 
 
 def _read_sample(line: str) -> Sample | None:
@@ -61,14 +77,11 @@ def _read_sample(line: str) -> Sample | None:
         if parsed is None:
             return None
         labels, rest = parsed
-    # A timestamp or an exemplar may follow the value.
-    words = rest.split()
-    if not words:
+    # A timestamp may follow the value, and an exemplar that.
+    words = rest.partition(" #")[0].split()
+    if not 1 <= len(words) <= 2 or not _VALUE.fullmatch(words[0]) or not all(map(_TIMESTAMP.fullmatch, words[1:])):
         return None
-    try:
-        return Sample(name[0], labels, float(words[0]))
-    except ValueError:
-        return None
+    return Sample(name[0], labels, float(words[0]))
 
 
 def _read_labels(text: str) -> tuple[dict[str, str], str] | None:

@@ -250,12 +250,15 @@ def _read_config(config: str) -> tuple[Speculation, str | None]:
         return Speculation("off", evidence=match[0]), name
     fields = {key: value.strip("'\"") for key, value in _FIELD.findall(match["fields"])}
     draft = fields.get("model")
-    k = fields.get("num_spec_tokens", "")
+    method, k = fields.get("method"), fields.get("num_spec_tokens", "")
+    if method in (None, "None") or not re.fullmatch(r"\d{1,6}", k, re.ASCII):
+        # Every version prints both: the line is spoilt.
+        return Speculation("unknown", evidence=match[0]), name
     return (
         Speculation(
             "on",
-            fields.get("method"),
-            int(k) if re.fullmatch(r"\d{1,6}", k) else None,
+            method,
+            int(k),
             None if draft in (None, "None") else draft,
             match[0],
         ),

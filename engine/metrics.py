@@ -2,17 +2,21 @@
 
 The counters exist only when speculation is on, so their absence on a page that has others of the model proves that it
 is off. Engines of one model (label `engine`) are summed. A counter that went back, or another process behind the same
-address, makes the difference meaningless: it is then reported as reset, never clamped.
+address, makes the difference meaningless: it is then reported as reset, never clamped. A page with lines that cannot be
+read, a series twice, or a part of the series only, proves nothing: unknown.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from engine.exposition import Exposition, parse_exposition
+from engine.exposition import Exposition, Sample, parse_exposition
+
+Labels = tuple[tuple[str, str], ...]
 
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
@@ -24,6 +28,7 @@ PREFIX_QUERIES = "vllm:prefix_cache_queries_total"
 PREFIX_HITS = "vllm:prefix_cache_hits_total"
 # Counters whose difference is taken; all are registered at start.
 COUNTERS = (DRAFTS, DRAFT_TOKENS, ACCEPTED, GENERATED, FINISHED, PREFIX_QUERIES, PREFIX_HITS)
+SPECULATION = (DRAFTS, DRAFT_TOKENS, ACCEPTED)
 PROCESS_START = "process_start_time_seconds"
 # For dashboards: a gauge (0 to 1 in spite of its name) and histograms in seconds. A step's latency is observed once for
 # each step of a request after its first token, however many tokens the step has, so it is no TPOT, but counts steps.
@@ -31,6 +36,8 @@ CACHE_USAGE = "vllm:kv_cache_usage_perc"
 TIME_TO_FIRST_TOKEN = "vllm:time_to_first_token_seconds"
 TIME_PER_OUTPUT_TOKEN = "vllm:request_time_per_output_token_seconds"
 STEP_LATENCY = "vllm:inter_token_latency_seconds"
+# Beyond it a number is no count of tokens (and its sums no integers).
+_LARGEST = float(2**63)
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,8 @@ class Totals:
     """Counters of one model summed over its engines; None: the page has no such counter.
 
     per_position[i]: drafts accepted beyond position i; engines: the values of the label `engine`; started: start
-    times of process and counters (seconds since the epoch), which change with the process.
+    times of process and counters (seconds since the epoch), which change with the process; series: counter -> the label
+    sets that it has; broken: why the counters are not to be believed, "" when they may be.
     """
 
     model: str
@@ -52,11 +60,13 @@ class Totals:
     prefix_queries: float | None
     prefix_hits: float | None
     started: tuple[tuple[str, float], ...] = ()
+    series: Mapping[str, frozenset[Labels]] = field(default_factory=dict, compare=False, repr=False)
+    broken: str = ""
 
     @property
     def speculates(self) -> bool:
-        """Whether the counters of speculation are registered."""
-        return self.drafts is not None
+        """Whether counters of speculation are registered."""
+        return any(self.series.get(name) for name in (*SPECULATION, ACCEPTED_PER_POSITION))
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,8 @@ class Metrics:
         if model not in self.models:
             return None
         values = {name: self._sum(name, model) for name in COUNTERS}
+        found = {name: list(self.page.named(name, model_name=model)) for name in (*COUNTERS, ACCEPTED_PER_POSITION)}
+        series = {name: frozenset(_key(sample) for sample in samples) for name, samples in found.items()}
         return Totals(
             model=model,
             engines=self._engines(model),
@@ -92,6 +104,8 @@ class Metrics:
             prefix_queries=values[PREFIX_QUERIES],
             prefix_hits=values[PREFIX_HITS],
             started=self._started(model),
+            series=series,
+            broken=_broken(found, series),
         )
 
     def _sum(self, name: str, model: str) -> float | None:
@@ -205,8 +219,14 @@ def speculation_delta(
     if old is None or new is None:
         there = ", ".join((before if old is None else after).models) or "no model"
         return SpeculationDelta("unknown", f"no metrics of model {name}; the page has {there}")
+    if broken := old.broken or new.broken or _unread(before, after):
+        return SpeculationDelta("unknown", broken)
     if reason := _reset(before, after, old, new):
         return SpeculationDelta("reset", reason)
+    return _incomplete(after, old, new) or _measured(old, new, k)
+
+
+def _measured(old: Totals, new: Totals, k: int | None) -> SpeculationDelta:
     generated, finished = _difference(old.generated, new.generated), _difference(old.finished, new.finished)
     if not new.speculates:
         return SpeculationDelta("off", "no counters of speculation", generated=generated, finished=finished)
@@ -244,7 +264,50 @@ def contradictions(delta: SpeculationDelta, k: int | None = None) -> list[str]:
 
 
 def _difference(before: float | None, after: float | None) -> int | None:
-    return None if after is None else round(after - (before or 0.0))
+    return None if before is None or after is None else round(after - before)
+
+
+def _key(sample: Sample) -> Labels:
+    return tuple(sorted(sample.labels.items()))
+
+
+def _broken(found: Mapping[str, list[Sample]], series: Mapping[str, frozenset[Labels]]) -> str:
+    """Why the counters of a page contradict what counters are."""
+    for name, samples in found.items():
+        if len(series[name]) < len(samples):
+            return f"the page has a series of {name} twice"
+        for sample in samples:
+            if not 0 <= sample.value < _LARGEST:
+                return f"the page has {name} {sample.value}, which is no count"
+    engines = {name: {dict(labels).get("engine", "") for labels in series[name]} for name in (*SPECULATION, GENERATED)}
+    absent = [name for name in SPECULATION if not series[name]]
+    if len(absent) < len(SPECULATION):
+        if absent:
+            return f"the page has counters of speculation, but no {' and no '.join(absent)}"
+        if len({frozenset(values) for values in engines.values() if values}) > 1:
+            return "the page has counters of some engines only"
+    elif series[ACCEPTED_PER_POSITION]:
+        return f"the page has counters of speculation, but no {' and no '.join(absent)}"
+    return ""
+
+
+def _unread(before: Metrics, after: Metrics) -> str:
+    """A line that cannot be read may be the one that counts, also as an absence."""
+    lines = before.page.unread + after.page.unread
+    return f"lines of the page that cannot be read: {lines}" if lines else ""
+
+
+def _incomplete(after: Metrics, old: Totals, new: Totals) -> SpeculationDelta | None:
+    """Why two pages that are sound by themselves do not prove a difference, or the absence of speculation."""
+    # OpenMetrics declares a counter without its suffix.
+    names = {spelled for name in SPECULATION for spelled in (name, name.removesuffix("_total"))}
+    if not new.speculates and names & after.page.declared:
+        return SpeculationDelta("unknown", "the page declares counters of speculation and has none")
+    for name in COUNTERS:
+        # A reason to finish shows up with the first request that finishes so.
+        if name != FINISHED and new.series[name] - old.series[name]:
+            return SpeculationDelta("unknown", f"a series of {name} was not on the page before")
+    return None
 
 
 def _reset(before: Metrics, after: Metrics, old: Totals, new: Totals) -> str | None:
@@ -256,8 +319,9 @@ def _reset(before: Metrics, after: Metrics, old: Totals, new: Totals) -> str | N
         return "the counters of speculation came or went: the engine restarted, or another replica answered"
     # Series by series: in a sum over engines the growth of one hides the restart of another.
     for name in (*COUNTERS, ACCEPTED_PER_POSITION):
+        later = {_key(sample): sample.value for sample in after.page.named(name, model_name=old.model)}
         for sample in before.page.named(name, model_name=old.model):
-            now = next((other.value for other in after.page.named(name, **sample.labels)), None)
+            now = later.get(_key(sample))
             if now is None or now < sample.value:
                 shown = "nothing" if now is None else f"{now:.0f}"
                 change = f"{name} went from {sample.value:.0f} to {shown}"

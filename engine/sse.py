@@ -229,7 +229,8 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    """The value when it is text; half of a surrogate pair, which JSON can spell and UTF-8 cannot, is U+FFFD."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else ""
 
 
 def _ids(value: object) -> list[int]:

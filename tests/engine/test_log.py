@@ -102,8 +102,8 @@ def test_a_log_of_two_engines_with_timestamps_of_kubectl_is_read_whole() -> None
         ("SpeculativeConfig(method='ngram', num_spec_tokens=5)", Speculation("on", "ngram", 5)),
         ("SpeculativeConfig(num_spec_tokens=7, method=\"suffix\", later='x')", Speculation("on", "suffix", 7)),
         ("SpeculativeConfig(method='eagle3', model='a/b', num_spec_tokens=2)", Speculation("on", "eagle3", 2, "a/b")),
-        ("SpeculativeConfig(method=None, num_spec_tokens=many)", Speculation("on", "None", None)),
-        ("SpeculativeConfig()", Speculation("on", None, None)),
+        ("SpeculativeConfig(method=None, num_spec_tokens=many)", Speculation("unknown")),
+        ("SpeculativeConfig()", Speculation("unknown")),
         ("None", Speculation("off")),
     ],
 )

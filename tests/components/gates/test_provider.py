@@ -19,6 +19,7 @@ from google.protobuf import empty_pb2  # type: ignore[import-untyped, unused-ign
 from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grpc
 
 from components.gates.gate import UNKNOWN
+from components.gates.nodes import no_node
 from components.gates.provider import GATES, from_struct, to_struct
 from components.gates.start import START
 from tests.components.gates.api import Api, serve
@@ -129,6 +130,24 @@ def test_what_is_wrong_before_the_start_is_a_check_failure_without_its_value(pro
     answer = provider.stub.Check(provider_pb2.CheckRequest(urn=urn("InferenceClusterReady"), olds=olds, news=given))
     (failure,) = answer.failures
     assert (failure.property, failure.reason.split(":")[0]) == ("", "platform.clusterName")
+
+
+def test_what_a_person_should_know_is_a_warning_that_stays(provider: Provider, api: Api) -> None:
+    """The control plane and the workload cluster are one server here, which has neither Crossplane nor a GPU node."""
+    api.objects["/apis"] = {"groups": [{"name": "resource.k8s.io", "versions": [{"version": "v1"}]}]}
+    api.put("/api/v1/nodes", {"metadata": {"name": "system-1"}})
+    given = {
+        "control_plane_kubeconfig": api.kubeconfig,
+        "workload_kubeconfig": api.kubeconfig,
+        "control_plane_uid": "a",
+        "workload_uid": "b",
+        "node_pool": "gpu",
+        "node_count": 1,
+        "secrets": [],
+    }
+    answer = provider.stub.Check(provider_pb2.CheckRequest(urn=urn("Clusters"), news=to_struct(given)))
+    assert [failure.reason.split(";")[0] for failure in answer.failures] == ["the control plane has no Crossplane"]
+    assert ("it", no_node("gpu"), False) in provider.engine.lines
 
 
 def test_an_unknown_kind_is_named(provider: Provider) -> None:

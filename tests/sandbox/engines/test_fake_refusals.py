@@ -272,7 +272,7 @@ CAUSES = {
     "no_cache_blocks": "kv-cache-none",
     "out_of_memory": "gpu-out-of-memory",
     "free_memory": "gpu-memory-taken",
-    "gated_model": "model-gated",
+    "gated_model": "model-gated-without-token",
     "unknown_model": "model-not-found",
     "no_hub": "hub-unreachable",
     "unsupported_arch": "unknown-architecture",
