@@ -25,7 +25,7 @@ test: setup ## everything: unit tests, both dialects on the sandbox, the real en
 	@$(BIN)/python -m pytest
 
 test-fast: setup ## no Go, no engine: under a minute
-	@$(BIN)/python -m pytest -m "not sandbox and not engine and not matrix"
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not sandbox and not engine and not matrix"
 
 check: setup ## ruff, strict types
 	@$(BIN)/ruff check .

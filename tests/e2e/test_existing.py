@@ -118,7 +118,7 @@ def test_clusters_that_another_stack_uses_are_refused(served: Stack, place: Work
     dedicated = "use a cluster dedicated to Modelplane, or uninstall it and delete its CRDs"
     assert refused == [
         f"{CHECK}: the control plane already holds the Gateway API (API group gateway.networking.k8s.io), which Modelplane installs itself and does not adopt; {dedicated}",
-        f"{CHECK}: the workload cluster already holds cert-manager and the Gateway API and the Prometheus operator (API group cert-manager.io, gateway.networking.k8s.io, monitoring.coreos.com), which Modelplane installs itself and does not adopt; {dedicated}",
+        f"{CHECK}: the workload cluster already holds cert-manager and Envoy Gateway and the Gateway API and the Prometheus operator (API group cert-manager.io, gateway.envoyproxy.io, gateway.networking.k8s.io, monitoring.coreos.com), which Modelplane installs itself and does not adopt; {dedicated}",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,8 +15,10 @@ from sandbox.layout import PORTS_USED, Layout
 
 
 def free_port_base() -> int:
-    """The first of a range in which no port is taken; below the ephemeral range."""
-    for base in range(20000, 32000, PORTS_USED):
+    """The first of a range in which no port is taken, below the ephemeral range; random, since others look too."""
+    bases = list(range(20000, 32000, PORTS_USED))
+    random.shuffle(bases)
+    for base in bases:
         sockets = []
         try:
             for port in range(base, base + PORTS_USED):
