@@ -45,7 +45,8 @@ def log_command(replicas: Sequence[str], workload: Kubeconfig) -> str:
     if workload.file is not None:
         file, context = shlex.quote(_relative(workload.file)), shlex.quote(workload.context)
         return f"kubectl --kubeconfig {file} --context {context} {logs}"
-    save = "pulumi stack output workload_kubeconfig --show-secrets > workload.kubeconfig"
+    output = f"pulumi stack output workload_kubeconfig --show-secrets --stack {shlex.quote(pulumi.get_stack())}"
+    save = f"{output} > workload.kubeconfig"
     return f"(umask 077; {save}) && kubectl --kubeconfig workload.kubeconfig {logs}"
 
 

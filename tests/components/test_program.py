@@ -182,8 +182,8 @@ class TestOutputs:
             "model": "qwen3-8b-spec",
             "validation": {"schema": 1, "verdict": "speculating"},
             "workload_cluster": "workload",
-            "log_command": "(umask 077; pulumi stack output workload_kubeconfig --show-secrets > workload.kubeconfig) "
-            "&& kubectl --kubeconfig workload.kubeconfig logs -n default -l modelplane.ai/serving=model-1a2b3 -c "
+            "log_command": "(umask 077; pulumi stack output workload_kubeconfig --show-secrets --stack test > "
+            "workload.kubeconfig) && kubectl --kubeconfig workload.kubeconfig logs -n default -l modelplane.ai/serving=model-1a2b3 -c "
             "engine --tail=-1",
         }
 

@@ -115,6 +115,7 @@ def test_clusters_that_another_stack_uses_are_refused(served: Stack, place: Work
     other.configure("qwen3-8b-spec")
     refused = other.failing_preview().errors
     other("stack", "rm", "other", "--yes")
+    other("stack", "select", "local")  # Pulumi forgets the selected stack with any that it removes
     dedicated = "use a cluster dedicated to Modelplane, or uninstall it and delete its CRDs"
     assert refused == [
         f"{CHECK}: the control plane already holds the Gateway API (API group gateway.networking.k8s.io), which Modelplane installs itself and does not adopt; {dedicated}",

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(400)]
 # Replicas may take 30 minutes by default; a wait that cannot succeed ends long before.
 EARLY = 150.0
 WITNESSES = ("declared_args", "live_args", "engine_log", "metrics", "behaviour")
+GATED = "OSError: You are trying to access a gated repo. Make sure to have access to it at https://huggingface.co/Qwen/Qwen3-8B. 401 Client Error. (Request ID: Root=1-0-0) Cannot access gated repo for url https://huggingface.co/Qwen/Qwen3-8B/resolve/main/config.json. Access to model Qwen/Qwen3-8B is restricted. You must have access to it and be authenticated to access it. Please log in."
 NOT_FOUND = 'answers 404 Not Found: {"detail":"Not Found"}'
 
 
@@ -76,7 +77,7 @@ def test_an_engine_that_exits_at_start_ends_the_wait_with_its_own_last_error(sta
     failed = stack.failing_up()
     (pod,) = engine_pods(place.layout)
     assert failed.errors == [
-        f"error: gave up on the replicas of ml-team/qwen3-8b-spec: engine in pod {pod['metadata']['name']} exits with code 1: OSError: You are trying to access a gated repo. (the model is gated and the token has no access to it); accept the model's licence on its hub page and give a token of that account as HF_TOKEN from a Secret"
+        f"error: gave up on the replicas of ml-team/qwen3-8b-spec: engine in pod {pod['metadata']['name']} exits with code 1: {GATED} (the model is gated and the engine has no token, or an invalid one); accept the model's licence on its hub page and give a token of that account as HF_TOKEN from a Secret"
     ]
     assert failed.seconds < EARLY
 

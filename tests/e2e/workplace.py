@@ -48,6 +48,11 @@ class Finished:
         return [line for line in dict.fromkeys(said) if line not in _OF_THE_WHOLE]
 
 
+def _hear_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to Ctrl-C, and children inherit that: these tests are one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Running:
     """A command that runs in its own process group, as one started from a terminal does."""
 
@@ -56,7 +61,7 @@ class Running:
         with log.open("wb") as output:
             self.child = subprocess.Popen(
                 argv, cwd=folder, env=dict(env), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True,
+                start_new_session=True, preexec_fn=_hear_ctrl_c,
             )  # fmt: skip
 
     @property
