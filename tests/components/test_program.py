@@ -183,8 +183,8 @@ class TestOutputs:
             "validation": {"schema": 1, "verdict": "speculating"},
             "workload_cluster": "workload",
             "log_command": "(umask 077; pulumi stack output workload_kubeconfig --show-secrets --stack test > "
-            "workload.kubeconfig) && kubectl --kubeconfig workload.kubeconfig logs -n default -l modelplane.ai/serving=model-1a2b3 -c "
-            "engine --tail=-1",
+            "workload.kubeconfig) && kubectl --kubeconfig workload.kubeconfig logs -n default "
+            "-l modelplane.ai/serving=model-1a2b3 -c engine --tail=-1",
         }
 
     def test_the_log_command_follows_all_replicas(self) -> None:

@@ -48,9 +48,8 @@ class Finished:
         return [line for line in dict.fromkeys(said) if line not in _OF_THE_WHOLE]
 
 
-def _hear_ctrl_c() -> None:
-    """A shell starts what runs in its background deaf to Ctrl-C, and children inherit that: these tests are one."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
+_HEARING = ["env", "--default-signal=INT"]
 
 
 class Running:
@@ -60,8 +59,8 @@ class Running:
         self.argv, self._log, self._began = argv, log, time.monotonic()
         with log.open("wb") as output:
             self.child = subprocess.Popen(
-                argv, cwd=folder, env=dict(env), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True, preexec_fn=_hear_ctrl_c,
+                [*_HEARING, *argv], cwd=folder, env=dict(env), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
     @property
