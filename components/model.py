@@ -63,19 +63,19 @@ class ModelArgs:
 
 class Model(pulumi.ComponentResource):
     """address: the service's, without a trailing slash; replicas: names of the ModelReplicas; serving: resolves when
-    it answers; spec: fingerprint of all that is deployed.
+    it answers; spec: fingerprint of all that is deployed, and of its very engines.
     """
 
     address: Output[str]
     replicas: Output[list[str]]
     serving: pulumi.Resource
-    spec: str
+    spec: Output[str]
 
     def __init__(self, name: str, args: ModelArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__("speculation:components:Model", name, {}, opts)
         metadata = args.deployment["metadata"]
         spec = content_hash(args.deployment["spec"])
-        self.spec = content_hash(args.deployment["spec"], args.service["spec"])
+        served = content_hash(args.deployment["spec"], args.service["spec"])
         control_plane, workload = args.control_plane.kubeconfig, args.workload.kubeconfig
         namespace = gates.Namespace(
             f"{name}-namespace",
@@ -137,11 +137,12 @@ class Model(pulumi.ComponentResource):
             namespace=args.service["metadata"]["namespace"],
             service=args.service["metadata"]["name"],
             model=args.model,
-            spec=self.spec,
+            spec=served,
             timeout=args.service_timeout,
             opts=ResourceOptions(parent=self, depends_on=[service, replicas]),
         )
         self.address, self.replicas, self.serving = serving.address, replicas.replicas, serving
+        self.spec = replicas.uids.apply(lambda uids: content_hash(served, uids))
         self.register_outputs({"address": self.address, "replicas": self.replicas})
 
     def _secrets(self, name: str, args: ModelArgs) -> list[pulumi.Resource]:

@@ -38,7 +38,7 @@ class ValidationArgs:
     address: Output[str]
     model: str
     replicas: Output[list[str]]
-    spec: str
+    spec: Output[str]
     engines: Sequence[Mapping[str, Any]]
     image: str
     timeout: str

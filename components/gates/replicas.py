@@ -23,11 +23,11 @@ REFUSALS = ("FailedCreate", "ReplicaFailure")
 
 
 class ReplicasReady(Gate):
-    """Inputs: kubeconfig (control plane), workload_kubeconfig, namespace, name, spec (hash). Output: replicas, the
-    ModelReplicas' names.
+    """Inputs: kubeconfig (control plane), workload_kubeconfig, namespace, name, spec (hash). Outputs: replicas, the
+    ModelReplicas' names; uids, those of the same objects.
     """
 
-    outputs = ("replicas",)
+    outputs = ("replicas", "uids")
 
     def create(self, inputs: Properties, run: Run) -> dict[str, object]:
         control_plane, workload = Kube(inputs["kubeconfig"]), Kube(inputs["workload_kubeconfig"])
@@ -78,7 +78,8 @@ def judge(deployment: dict[str, Any], replicas: list[dict[str, Any]], workload: 
     missing = deployment_missing(deployment)
     if not missing:
         living = [replica["metadata"] for replica in replicas if not replica["metadata"].get("deletionTimestamp")]
-        return Done({"replicas": sorted(metadata["name"] for metadata in living)})
+        names, uids = (sorted(metadata[key] for metadata in living) for key in ("name", "uid"))
+        return Done({"replicas": names, "uids": uids})
     for condition in deployment.get("status", {}).get("conditions") or []:
         if condition.get("status") == "False" and condition.get("type") in ("ReplicasScheduled", "ModelCacheResolved"):
             text = f"{condition.get('reason')}: {condition.get('message') or condition['type']}"

@@ -164,9 +164,12 @@ class ReplicasGone(_Gate):
 
 
 class ReplicasReady(_Gate):
-    """All replicas of the deployment are ready. replicas: the names of its ModelReplicas, sorted."""
+    """All replicas of the deployment are ready. replicas: the names of its ModelReplicas, sorted; uids: theirs, which
+    change when an engine is made again.
+    """
 
     replicas: Output[list[str]]
+    uids: Output[list[str]]
 
     def __init__(
         self,
@@ -187,7 +190,7 @@ class ReplicasReady(_Gate):
             "name": deployment,
             "spec": spec,
         }
-        super().__init__(name, inputs, opts, outputs=("replicas",), timeout=timeout)
+        super().__init__(name, inputs, opts, outputs=("replicas", "uids"), timeout=timeout)
 
 
 class ServiceServing(_Gate):
@@ -260,7 +263,7 @@ class ValidationRun(_Gate):
         program: str,
         program_hash: str,
         job: Input[str],
-        spec: str,
+        spec: Input[str],
         timeout: str,
         opts: ResourceOptions | None = None,
     ) -> None:

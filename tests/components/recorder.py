@@ -35,7 +35,7 @@ GATE_OUTPUTS: dict[str, dict[str, Any]] = {
     "speculation:gates:Namespace": {"made": True},
     "speculation:gates:InferenceClusterReady": {"gateway_address": "203.0.113.10"},
     "speculation:gates:Device": {"devices": ["gpu-1/gpu-0: NVIDIA L4, 23034Mi"]},
-    "speculation:gates:ReplicasReady": {"replicas": ["model-1a2b3"]},
+    "speculation:gates:ReplicasReady": {"replicas": ["model-1a2b3"], "uids": ["uid-1"]},
     "speculation:gates:ServiceServing": {"address": "http://203.0.113.20/ml-team/model"},
     "speculation:gates:ValidationRun": {
         "run": "abc-def",

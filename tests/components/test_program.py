@@ -172,6 +172,12 @@ class TestReplacement:
 
 
 class TestOutputs:
+    def test_an_engine_that_was_made_again_is_validated_again(self, ran: Ran) -> None:
+        again = run_program(CONFIG, ENCRYPTED, ReplicasReady={"replicas": ["model-1a2b3"], "uids": ["uid-2"]})
+        gate = "speculation:gates:ValidationRun"
+        specs = {found.of(gate)[0].inputs["spec"] for found in (ran, again)}
+        assert len(specs) == 2
+
     def test_the_outputs(self, ran: Ran) -> None:
         assert ran.error == ""
         hidden = ("control_plane_kubeconfig", "workload_kubeconfig", "validation_job")

@@ -40,7 +40,7 @@ def deployment(ready: int, *conditions: Manifest, replicas: int = 1, total: int 
 
 def replica(name: str, **metadata: Any) -> Manifest:
     labels = {"modelplane.ai/deployment": "m"}
-    return {"metadata": {"name": name, "labels": labels, **metadata}}
+    return {"metadata": {"name": name, "uid": f"uid of {name}", "labels": labels, **metadata}}
 
 
 def crashed(restarts: int, code: int = 1, reason: str = "Error") -> dict[str, Any]:
@@ -170,11 +170,14 @@ DEPLOYMENTS = [
     pytest.param(
         deployment(1),
         [replica("m-11111"), replica("m-22222", deletionTimestamp="2026-01-01T00:00:00Z")],
-        Done({"replicas": ["m-11111"]}),
+        Done({"replicas": ["m-11111"], "uids": ["uid of m-11111"]}),
         id="one that is going serves no more",
     ),
     pytest.param(
-        deployment(1), [replica("m-22222"), replica("m-11111")], Done({"replicas": ["m-11111", "m-22222"]}), id="ready"
+        deployment(1),
+        [replica("m-22222"), replica("m-11111")],
+        Done({"replicas": ["m-11111", "m-22222"], "uids": ["uid of m-11111", "uid of m-22222"]}),
+        id="ready",
     ),
     pytest.param(
         deployment(0, SCHEDULED, STARTING, READY),
@@ -233,9 +236,10 @@ def test_when_replicas_are_ready(manifest: Manifest, replicas: list[Manifest], e
 @needs_upstream
 def test_modelplanes_own_ready_deployment_is_done() -> None:
     (ready,) = golden("control-plane.modeldeployments")
-    assert judge(ready, golden("control-plane.modelreplicas"), Workload()) == Done(
-        {"replicas": ["qwen3-8b-spec-29b20"]}
-    )
+    (replica,) = golden("control-plane.modelreplicas")
+    replica["metadata"]["uid"] = "1-2-3"  # the golden objects have none
+    expected = Done({"replicas": ["qwen3-8b-spec-29b20"], "uids": ["1-2-3"]})
+    assert judge(ready, [replica], Workload()) == expected
 
 
 @pytest.fixture
