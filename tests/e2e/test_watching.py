@@ -33,7 +33,8 @@ def jobs(place: Workplace) -> list[dict[str, Any]]:
 
 
 def test_a_check_says_what_up_said_and_leaves_nothing(stack: Stack, place: Workplace) -> None:
-    stack.configure("qwen3-8b-spec")
+    # Another image for the Job: whatever the stack was before, this `up` validates.
+    stack.configure("qwen3-8b-spec", validation={"image": "python:3.12-slim"})
     told = stack.up().output
     assert "OK: speculating (declared: speculating)." in told
     verdict, before = stack.verdict(), inventory(place.layout)
