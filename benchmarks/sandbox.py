@@ -22,14 +22,14 @@ from pathlib import Path
 from sandbox import pulumi_home
 from sandbox.layout import Layout
 
-# One object of the Kubernetes SDK, untyped: its typed classes take longer to import than all else here.
+# One object through the Kubernetes SDK, untyped: its typed classes take longer to import than all else here.
 _SMALLEST = """
-import pulumi, pulumi_kubernetes
+import importlib.metadata, pulumi, pulumi_kubernetes
 provider = pulumi_kubernetes.Provider("only", kubeconfig=open(pulumi.Config().require("kubeconfig")).read())
-pulumi_kubernetes.apiextensions.CustomResource(
-    "only", api_version="apps/v1", kind="ControllerRevision", metadata={"name": "only"}, others={"revision": 1},
-    opts=pulumi.ResourceOptions(provider=provider),
-)
+manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "only"}, "data": {}}
+version = importlib.metadata.version("pulumi-kubernetes")
+options = pulumi.ResourceOptions(provider=provider, version=version)
+pulumi.CustomResource("kubernetes:core/v1:ConfigMap", "only", manifest, options)
 """
 _PROJECT = """
 name: smallest
