@@ -137,7 +137,7 @@ async def _ask(connection: Connection, request: bytes, seconds: float) -> _Asked
     except HttpError as error:
         problem = str(error)
     status = connection.status or None
-    completion = stream.finish(time.monotonic())
+    completion = stream.finish(time.monotonic(), cut=bool(problem))
     if status is not None and status != 200:
         return _Asked(Completion(), status, f"the service answers {status}: {refusal(bytes(refused))}")
     if completion.done and not completion.errors:

@@ -47,24 +47,13 @@ class Scrape:
     engines: int | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As `metrics_before` and `metrics_after` of a block hold it: its fields, and each counter's sum by name."""
-        return {**asdict(self), **self.counters}
-
-    @property
-    def counters(self) -> dict[str, float]:
-        """Each counter summed over the engine's series, for readers that look at one number."""
-        sums: dict[str, float] = {}
-        for sample in parse_exposition(self.page).samples:
-            if sample.name in COUNTERS:
-                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-        return sums
+        """As `metrics_before` and `metrics_after` of a block hold it."""
+        return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object], path: str) -> Scrape:
         """Read it back; {} is a look that was not taken."""
-        if not value:
-            return cls(why="not taken")
-        return decode.build(cls, {name: found for name, found in value.items() if name not in COUNTERS}, path)
+        return decode.build(cls, dict(value), path) if value else cls(why="not taken")
 
     @property
     def metrics(self) -> Metrics | None:

@@ -113,9 +113,12 @@ class CompletionStream:
         self._event(SseEvent(body.decode("utf-8", "replace")), None)
         self._done = not self._errors
 
-    def finish(self, at: float | None = None) -> Completion:
-        """The body has ended; at: when (only needed if the last event is not closed by a blank line)."""
-        for event in self._parser.finish():
+    def finish(self, at: float | None = None, *, cut: bool = False) -> Completion:
+        """The body has ended; at: when (only needed if the last event is not closed by a blank line).
+
+        cut: it broke off, so what stands of an unfinished event is no event.
+        """
+        for event in [] if cut else self._parser.finish():
             self._event(event, at)
         return Completion(
             text="".join(self._text),
