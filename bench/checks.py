@@ -16,6 +16,8 @@ from engine.findings import Finding, Severity
 
 # From this share of a request's duration on, a pause of the client is seen in its times.
 _LATE_SHARE = 0.1
+# Any timer of a general operating system is late by this much now and then.
+_LATE_S = 0.005
 _ABBA = "measure both arms in one run with --order abba"
 
 
@@ -94,7 +96,8 @@ def run_findings(read: RunFolder) -> list[Finding]:
     for error, count in failed.most_common():
         share = f"{count} of {len(read.measured)} requests failed and are in no time"
         found.append(Finding(Severity.WARNING, "requests", None, f"{share}: {error}"))
-    if late := sum(request.loop_lag_s > _LATE_SHARE * (request.end_s or 0.0) for request in read.measured):
+    limits = [(request.loop_lag_s, max(_LATE_S, _LATE_SHARE * (request.end_s or 0.0))) for request in read.measured]
+    if late := sum(lag > limit for lag, limit in limits):
         why = f"during {late} of {len(read.measured)} requests the client itself was late: its times are the client's"
         found.append(Finding(Severity.WARNING, "requests", None, why, "run the client on a machine that has time"))
     if thinking := sum(bool(request.reasoning) or "<think>" in request.text for request in read.measured):

@@ -41,10 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         plan = read_plan(options)
         switch = _switch(options, plan.arms)
+        progress = Progress(sys.stderr, plan.requests, terminal=sys.stderr.isatty())
     except Problems as problems:
         print(problems, file=sys.stderr)
         return _USAGE
-    progress = Progress(sys.stderr, plan.requests, terminal=sys.stderr.isatty())
     try:
         found = asyncio.run(Experiment(plan, switch, progress).run())
     except Problems as problems:

@@ -83,7 +83,7 @@ class Hostile:
                 else:
                     raw = self.page(head.split(" ")[1])
                 await self.write(writer, raw)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()
