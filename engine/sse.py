@@ -157,15 +157,17 @@ class CompletionStream:
         self._payload(payload, at)
 
     def _payload(self, payload: Mapping[str, object], at: float | None) -> None:
-        if error := _error(payload):
+        if ("error" in payload or payload.get("object") == "error") and (error := _error(payload)):
             self._errors.append(error)
             return
         usage = _usage(payload.get("usage"))
         self._usage = usage or self._usage
         self._model = _text(payload.get("model")) or self._model
-        metrics = _mapping(payload.get("metrics"))
-        self._speculation = _mapping(metrics.get("speculative_decoding")) or self._speculation
-        self._prompt_ids += _ids(payload.get("prompt_token_ids"))
+        if "metrics" in payload:
+            metrics = _mapping(payload["metrics"])
+            self._speculation = _mapping(metrics.get("speculative_decoding")) or self._speculation
+        if "prompt_token_ids" in payload:
+            self._prompt_ids += _ids(payload["prompt_token_ids"])
         choices = payload.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
@@ -182,9 +184,11 @@ class CompletionStream:
         text = _text(delta.get("content")) or _text(choice.get("text"))
         # Some versions send the thinking under both names.
         reasoning = _text(delta.get("reasoning")) or _text(delta.get("reasoning_content"))
-        called = self._tool_calls(delta.get("tool_calls"))
-        self._text.append(text)
-        self._reasoning.append(reasoning)
+        called = "tool_calls" in delta and self._tool_calls(delta["tool_calls"])
+        if text:
+            self._text.append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
         if (text or reasoning or called) and at is not None:
             self._stamps.append(at)
             self._counts.append(usage.completion_tokens if usage else len(self._ids) if ids else None)
