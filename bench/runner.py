@@ -78,7 +78,7 @@ class Experiment:
         first = await look(target)
         arm = _arm(arm, first, model)
         engine = engine_facts(placed, first)
-        self._refuse(placed, engine, first)
+        self._refuse(slot.side, model, placed, engine, first)
         for concurrency in schedule.levels(self.plan.concurrencies, slot):
             if left[concurrency]:
                 store = self._store(slot.side, self._run(arm, engine, placed, target, concurrency))
@@ -90,13 +90,17 @@ class Experiment:
         done = store.done if store else set()
         return [work for work in self.plan.work(slot) if (work.case.id, work.repeat) not in done]
 
-    def _refuse(self, placed: Placed, engine: Engine, seen: Scrape) -> None:
+    def _refuse(self, side: str, model: str, placed: Placed, engine: Engine, seen: Scrape) -> None:
         """Refuse an engine whose numbers could not be used, before they are measured."""
         found = [
             finding
             for store in self.stores.values()
             for finding in changed("engine", store.run.engine, engine, "in what was measured already")
         ]
+        models = {store.run.service.model for (of, _), store in self.stores.items() if of == side}
+        if models - {model}:
+            why = f"what was measured already is of {', '.join(sorted(models))}"
+            found.append(Finding(Severity.ERROR, "model", model, why, "serve that one, or give another --out"))
         replicas = max(seen.engines or 1, placed.replicas or 1)
         if replicas > 1 or placed.replicas == 0:
             remedy = "measure one replica, without autoscaling"

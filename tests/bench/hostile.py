@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ Write = Callable[[bytes], Awaitable[None]]
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 DONE = b"data: [DONE]\n\n"
+# As an answer: nothing comes, and the connection stays.
+HANG = b"hang"
 MODELS = {"data": [{"id": "m", "parent": None}]}
 
 
@@ -98,6 +101,8 @@ class Hostile:
         self.open_now += 1
         self.open_most = max(self.open_most, self.open_now)
         try:
+            if raw == HANG:
+                await asyncio.Event().wait()
             for place in range(0, len(raw or b""), self.piece):
                 writer.write((raw or b"")[place : place + self.piece])
                 await writer.drain()
@@ -114,10 +119,10 @@ def whole(raw: bytes) -> bool:
 
 
 @asynccontextmanager
-async def hostile(**settings: Any) -> Any:
+async def hostile(tls: ssl.SSLContext | None = None, **settings: Any) -> Any:
     state = Hostile(**settings)
-    server = await asyncio.start_server(state.serve, "127.0.0.1", 0)
-    state.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(state.serve, "127.0.0.1", 0, ssl=tls)
+    state.address = f"http{'s' * bool(tls)}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield state
     finally:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from bench.prompts import Case
 from bench.records import Arm, Request, Tokens
 from bench.target import Target, find_model
 from engine.findings import Problems
+from sandbox import pki
 from tests.bench.hostile import DONE, HEAD, PLAIN, Hostile, answer, chunked, delta, event, finish, hostile, usage
 
 CASE = Case("a", "copy", "Say é a b.")
@@ -22,7 +25,7 @@ def ask(*answers: bytes | None, count: int = 1, concurrency: int = 1, prefix: st
     """What the client records of this many requests, and the server as it was left."""
 
     async def run() -> tuple[list[Request], Hostile]:
-        given = {"answers": list(answers)} if answers else {}
+        given: dict[str, Any] = {"answers": list(answers)} if answers else {}
         async with hostile(**given, **server) as state:
             target = Target(state.address + prefix, "m", {"Authorization": "token secret"})
             load = Load(target, Arm.BASELINE, 0, concurrency, 128, time.monotonic(), request_s=20)
@@ -236,3 +239,26 @@ def test_what_is_no_address_is_refused_without_its_secrets(address: str) -> None
     with pytest.raises(Problems, match=r"^error: address: .*; give ") as raised:
         Url.parse(address)
     assert "u:p" not in str(raised.value)
+
+
+def test_an_answer_without_length_ends_with_its_connection() -> None:
+    body = delta("a", 1) + finish() + usage(2) + DONE
+    found, state = ask(b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + body, count=3)
+    assert [said(request) for request in found] == [("a", "stop", Tokens(7, 2), 200, None, 1)] * 3
+    assert state.connections == 3
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_tls_is_spoken_and_an_unknown_authority_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool
+) -> None:
+    pki.ensure(tmp_path / "pki")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pki" / "etcd.crt", tmp_path / "pki" / "etcd.key")
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pki" / "ca.crt"))
+    found, _ = ask(tls=context, count=2)
+    if trusted:
+        assert [said(request) for request in found] == [WHOLE] * 2
+    else:
+        assert all("CERTIFICATE_VERIFY_FAILED" in (request.error or "") for request in found)

@@ -7,9 +7,7 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import pytest
 from bench.command_run import main
 from bench.records import RunFolder, read_run
 from tests.bench.experiments import measure, metrics
-from tests.bench.hostile import PLAIN, hostile
+from tests.bench.hostile import HANG, PLAIN, answer, hostile
 from tests.sandbox.engines.fake import BASE, NO_THINKING, ROOT, Fake, serving
 
 OWN = [{"case": str(i), "family": "copy", "prompt": f"Repeat this list of words exactly: {i} lamp, river, lamp, river"}
@@ -135,28 +133,53 @@ def test_another_plan_does_not_resume_a_run(
     ]
 
 
+def test_another_model_does_not_resume_a_run(tmp_path: Path) -> None:
+    line = "error: model: n: what was measured already is of m; serve that one, or give another --out"
+    assert [found.partition(":")[0] for found in measure(tmp_path, answers=[PLAIN] * 6 + [None])[0]] == ["error"]
+    pages = {"/metrics": [metrics()], "/v1/models": [answer(200, {"data": [{"id": "n"}]})]}
+    assert measure(tmp_path, pages=pages, resume=True)[0] == [line]
+
+
 def environment(**more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **more}
 
 
 def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path, prompts: str) -> None:
-    out = tmp_path / "out"
-    words = ["--prompts", prompts, "--concurrency", "2", "--repeats", "6", "--warmup-passes", "1", "--out", str(out)]
-    with serving((*BASE, NO_THINKING), settings={"tokens_per_second": 150}) as engine:
-        command = [sys.executable, "-m", "bench", "run", "--url", url(engine), *words]
-        with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as child:
-            lines = out / "requests.jsonl"
-            while child.poll() is None and (not lines.exists() or lines.read_bytes().count(b"\n") < 6):
-                time.sleep(0.02)
+    words = [
+        "--prompts",
+        prompts,
+        "--concurrency",
+        "2",
+        "--repeats",
+        "6",
+        "--warmup-passes",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+
+    async def both() -> tuple[int | None, str, RunFolder, int]:
+        pages = {"/metrics": [metrics()]}
+        async with hostile(pages=pages, answers=[*[PLAIN] * 10, HANG]) as state:
+            words[:0] = ["--url", state.address]
+            command = [sys.executable, "-m", "bench", "run", *words]
+            pipe = asyncio.subprocess.PIPE
+            child = await asyncio.create_subprocess_exec(*command, env=environment(), stderr=pipe)
+            while child.returncode is None and len(state.bodies) < 12:
+                await asyncio.sleep(0.01)
             child.send_signal(signal.SIGINT)
-            _, said = child.communicate(timeout=60)
-        assert (child.returncode, "with --resume goes on" in said) == (130, True)
-        before = read_run(out)
-        lines.write_bytes(lines.read_bytes() + b'{"schema": 1, "blo')
-        assert 0 < len(before.measured) < 18
-        assert main(["--url", url(engine), *words, "--resume"]) == 0
-    after = read_run(out)
-    assert after.requests[: len(before.requests)] == before.requests
+            _, said = await child.communicate()
+            before = read_run(tmp_path)
+            with (tmp_path / "requests.jsonl").open("ab") as file:
+                file.write(b'{"schema": 1, "blo')
+            state.answers = [PLAIN]
+            resumed = await asyncio.to_thread(main, [*words, "--resume"])
+            return child.returncode, said.decode(), before, resumed
+
+    status, said, before, resumed = asyncio.run(both())
+    after = read_run(tmp_path)
+    assert (status, "with --resume goes on" in said, len(before.measured), resumed) == (130, True, 7, 0)
+    assert after.requests[:10] == before.requests
     assert sorted(asked(after)) == sorted((line["case"], repeat) for line in OWN for repeat in range(6))
     assert [bool(block.ended) for block in after.run.blocks] == [False, True]
     assert after.notes == ()
