@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("engine", "modelplane", "recipes", "stacks", "components", "validation", "sandbox")
+PACKAGES = ("engine", "modelplane", "recipes", "stacks", "components", "validation", "bench", "sandbox")
 
 # A package may import itself and these; nothing imports the sandbox.
 MAY_IMPORT = {
@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "recipes": {"engine", "modelplane"},
     "stacks": {"engine", "modelplane", "recipes"},
     "validation": {"engine"},
+    "bench": {"engine"},
     "components": {"engine", "modelplane", "recipes", "stacks", "validation"},
     "sandbox": {"engine", "modelplane"},
 }
