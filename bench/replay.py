@@ -141,7 +141,9 @@ def _by_family(requests: Sequence[Logged], counts: Ids, tokens: Tokens, place: P
 def _gain(family: str, which: Ids, counts: Ids, tokens: Tokens, place: Place | None) -> Gain:
     totals = counts[which].sum(axis=0)
     steps, drafts, drafted, accepted = (int(totals[column]) for column in (STEPS, DRAFTS, DRAFT_TOKENS, ACCEPTED))
-    per_step = 1 + accepted / steps if steps else None
+    # The first token of each answer comes with its prompt; the last step may be cut short by the answer's end.
+    decoded = int(np.maximum(tokens.ends - tokens.answers - 1, 0)[which].sum())
+    per_step = decoded / steps if steps else None
     speedup = per_step
     if per_step is not None and place is not None:
         # Mean length of the text while its answer is decoded.
