@@ -218,7 +218,7 @@ def _sentence(rows: Sequence[Row], run: Run, caveats: Sequence[str]) -> str:
     few = [row.family for row in headline if row.gain.low is None]
     same = [row.family for row in headline if not row.found and row.gain.low is not None]
     load = f"at concurrency {run.concurrency}"
-    parts = [f"Speculation made decoding (TPOT) {load} " + "; ".join(told)] if told else []
+    parts = [f"{load} speculation made decoding (TPOT) " + "; ".join(told)] if told else []
     if same:
         parts.append(f"no difference in TPOT was shown for {_listed(same)}" + ("" if told else f" {load}"))
     if few:
