@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: help local down status setup test test-fast check format docs clean
+.PHONY: help local down status setup test test-fast check measure format clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,12 +25,15 @@ test: setup ## everything: unit tests, both dialects on the sandbox, the real en
 	@$(BIN)/python -m pytest
 
 test-fast: setup ## no Go, no engine: under a minute
-	@$(BIN)/python -m pytest -m "not sandbox and not engine"
+	@$(BIN)/python -m pytest -m "not sandbox and not engine and not matrix"
 
 check: setup ## ruff, strict types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy .
+
+measure: setup ## time the sandbox and a preview on this (idle) machine
+	@$(BIN)/python -m benchmarks.sandbox
 
 format: setup ## apply ruff's fixes and format
 	@$(BIN)/ruff check --fix .

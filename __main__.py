@@ -77,7 +77,13 @@ def deploy(settings: Settings, identities: Identities) -> None:
                 replicas=model.replicas,
                 spec=model.spec,
                 engines=[
-                    {"name": engine.name, "image": engine.image, "args": list(engine.args)} for engine in recipe.engines
+                    {
+                        "name": engine.name,
+                        "image": engine.image,
+                        "args": list(engine.args),
+                        "command": list(engine.command),
+                    }
+                    for engine in recipe.engines
                 ],
                 image=settings.validation.image,
                 timeout=timeouts.validation,

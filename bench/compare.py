@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from bench.pairs import METRICS, Metric, Pair, Paired, Placed, Reason, neighbours, pair_up, placed
 from bench.records import Arm, Engine, Run, RunFolder
 from bench.stats import Estimate, SignTest, case_means, drift_cancels, estimate, noise_floor, sign_test
+from engine.metrics import Metrics, SpeculationDelta, parse_metrics, speculation_delta
 from engine.versions import EngineVersion
 
 # Raised when a field changes its meaning or goes away.
@@ -77,7 +78,7 @@ class Acceptance:
     """
 
     definition: str
-    drafts: float
+    drafts: int
     rate: float | None
     length: float | None
     coverage: float | None
@@ -254,8 +255,8 @@ def _caveats(places: Sequence[Placed], order: str) -> Iterator[str]:
             yield f"{replicas} replicas served {name}"
     for place in places:
         yield from (f"block {place.block.order} ({place.arm.value}): {problem}" for problem in place.block.problems)
-        hits = _delta([place], "prefix_hits")
-        if hits and not place.run.run.prefix_caching:
+        hits = _prefix_hits(place)
+        if hits > 0 and not place.run.run.prefix_caching:
             yield f"{hits:.0f} tokens came from the prefix cache in block {place.block.order}, which was to be off"
     for folder in dict.fromkeys(place.run.path for place in places):
         notes = next(place.run.notes for place in places if place.run.path == folder)
@@ -327,10 +328,13 @@ def _difference(pair: Pair) -> Difference:
 
 
 def _acceptance(spec: Sequence[Placed], overall: Row | None) -> Acceptance | None:
-    deltas = {name: _delta(spec, name) for name in ("drafts", "draft_tokens", "accepted", "generated", "finished")}
-    if any(value is None for value in deltas.values()):
+    deltas = [_delta(place) for place in spec]
+    if any(delta.state != "measured" for delta in deltas):
         return None
-    drafts, drafted, accepted, generated, finished = (value or 0.0 for value in deltas.values())
+    drafts, drafted, accepted, generated, finished = (
+        sum(getattr(delta, name) or 0 for delta in deltas)
+        for name in ("drafts", "draft_tokens", "accepted", "generated", "finished")
+    )
     # The first token of each request comes with its prompt, and each other step gives one token beside the accepted.
     steps = generated - finished - accepted
     engine = spec[0].block.engine or spec[0].run.run.engine
@@ -356,15 +360,23 @@ def _definition(engine: Engine) -> str:
     return f"{version}, {runner} runner: drafts are {DRAFTS_COUNTED[runner]}"
 
 
-def _delta(places: Sequence[Placed], name: str) -> float | None:
-    """Growth of a counter over the blocks, None when a scrape lacks it or it went back."""
-    total = 0.0
-    for place in places:
-        before, after = place.block.metrics_before.get(name), place.block.metrics_after.get(name)
-        if not isinstance(before, int | float) or not isinstance(after, int | float) or after < before:
-            return None
-        total += after - before
-    return total
+def _delta(place: Placed) -> SpeculationDelta:
+    """What the engine counted in a block, by the two scrapes around it."""
+    return speculation_delta(*_scrapes(place))
+
+
+def _prefix_hits(place: Placed) -> float:
+    """Prompt tokens that a block found in the prefix cache, 0 when the scrapes do not say."""
+    totals = [metrics.totals(metrics.models[0]) if len(metrics.models) == 1 else None for metrics in _scrapes(place)]
+    counts = [found.prefix_hits or 0.0 for found in totals if found]
+    return counts[1] - counts[0] if len(counts) == 2 else 0.0
+
+
+def _scrapes(place: Placed) -> tuple[Metrics, Metrics]:
+    before, after = (
+        parse_metrics(str(s.get("page", ""))) for s in (place.block.metrics_before, place.block.metrics_after)
+    )
+    return before, after
 
 
 def _costs(arms: Iterable[Sequence[Placed]], price_per_hour: float | None) -> Iterator[Cost]:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from engine.findings import Finding, Severity
 from engine.flags import MANY, SHORT, Token, engine_args, is_boolean, read_int, tokens
 from engine.names import FLAGS, Presence
-from engine.speculative_flags import CONFIG, KEY_FLAGS, collect
+from engine.speculative_flags import CONFIG, KEY_FLAGS, collect, merge_dotted
 from engine.versions import EngineVersion
 
 # Values that no finding repeats.
 _SECRET = frozenset({"api-key", "hf-token"})
+_CHAT_KWARGS = "default-chat-template-kwargs"
+# What chat templates call their switch: most of them, and those of DeepSeek and Granite.
+_THINKING = ("enable_thinking", "thinking")
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,9 @@ class EngineArgs:
 
     model: --model or the positional; served_model_names: the names clients may use, the first is the metrics' label;
     max_model_len in tokens (-1: as much as fits); speculative: the config as given (no defaults filled in), None when
-    there is none or the spellings conflict; declares_speculation: some spelling asks for it; flags: name without
-    dashes -> the values in order (None: a flag without value).
+    there is none or the spellings conflict; declares_speculation: some spelling asks for it; chat_template_kwargs: what
+    every chat template is given; flags: name without dashes (and with its path, if dotted) -> the values in order
+    (None: a flag without value).
     """
 
     model: str | None = None
@@ -36,6 +40,7 @@ class EngineArgs:
     max_num_seqs: int | None = None
     speculative: Mapping[str, object] | None = None
     declares_speculation: bool = False
+    chat_template_kwargs: Mapping[str, object] = field(default_factory=dict)
     flags: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
@@ -48,6 +53,11 @@ class EngineArgs:
     def served_model_name(self) -> str | None:
         """The first --served-model-name, None without the flag."""
         return self.served_model_names[0] if self.served_model_names else None
+
+    @property
+    def thinking_off(self) -> bool:
+        """Whether the server is told that models are not to think (it is their templates' affair to obey)."""
+        return any(self.chat_template_kwargs.get(name) is False for name in _THINKING)
 
     def value(self, flag: str) -> str | None:
         """The last value of a flag (the one vLLM keeps), None when it is absent or has none."""
@@ -82,6 +92,8 @@ def read_args(args: Sequence[str], version: EngineVersion | None = None, *, comm
             earlier = flags.pop(token.name, ())
             flags[token.name] = values if token.name in MANY else earlier + values
             findings += _flag_findings(token)
+        elif token.name != CONFIG and token.keys:
+            flags[f"{token.name}.{'.'.join(token.keys)}"] = token.values or (None,)
     spelled = {token.spelled.lstrip("-").partition(".")[0].replace("_", "-") for token in found if token.name}
     findings += _repeated(found)
     speculative, declares, conflicts = collect(found)
@@ -96,6 +108,7 @@ def read_args(args: Sequence[str], version: EngineVersion | None = None, *, comm
         max_num_seqs=_number(flags, "max-num-seqs", findings),
         speculative=speculative,
         declares_speculation=declares,
+        chat_template_kwargs=_chat_kwargs(found),
         flags=flags,
         findings=tuple(findings),
     )
@@ -172,6 +185,23 @@ def _model(flags: Mapping[str, tuple[str | None, ...]], positionals: list[str], 
             _error("args", positionals[1], "vLLM refuses it as an unrecognized argument", "remove it, or name its flag")
         )
     return given[0] if given else None
+
+
+def _chat_kwargs(found: Sequence[Token]) -> dict[str, object]:
+    """Dotted keys win over the JSON, as for every JSON flag; what is no object says nothing."""
+    kwargs: dict[str, object] = {}
+    given = [token for token in found if token.name == _CHAT_KWARGS]
+    for token in given:
+        if not token.keys and token.values:
+            try:
+                value = json.loads(token.values[-1])
+            except (ValueError, RecursionError):
+                continue
+            kwargs = value if isinstance(value, dict) else {}
+    if dotted := [token for token in given if token.keys]:
+        kwargs = {}
+        merge_dotted(kwargs, dotted)
+    return kwargs
 
 
 def _number(flags: Mapping[str, tuple[str | None, ...]], flag: str, findings: list[Finding]) -> int | None:

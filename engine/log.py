@@ -15,11 +15,16 @@ from typing import Literal
 
 from engine.lines import LogLine, read_lines
 from engine.redact import redact, redact_values
+from engine.speculative_flags import KEY_FLAGS
 from engine.stats import EngineWindow, SpecWindow, read_engine_window, read_spec_window
 from engine.versions import Runner
 
 # A longer args line is not one of vLLM's; literal_eval of it could take long.
 _LONGEST_ARGS = 200_000
+# What is kept of a start-up line (characters): the config line names model and speculation first, and an args line that
+# is cut off is no literal any more.
+_KEPT_CONFIG = 2_000
+_KEPT_ARGS = 16_000
 
 _INIT = re.compile(r"Initializing an? (?:V\d )?LLM engine \(v(?P<version>[^)\s]{1,80})\) with config: ?(?P<config>.*)")
 _MODEL = re.compile(r"\bmodel=(?:'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\")")
@@ -41,6 +46,8 @@ _ASYNC: tuple[tuple[re.Pattern[str], bool], ...] = (
     (re.compile(r"Async scheduling is not compatible with .* will be disabled"), False),
     (re.compile(r"Async scheduling (?:is|will be) disabled because"), False),
 )
+
+_START_PATTERNS = (_SERVER_VERSION, *(pattern for pattern, _ in (*_RUNNERS, *_ASYNC)))
 
 
 @dataclass(frozen=True)
@@ -98,8 +105,13 @@ class EngineLog:
     @property
     def speculative_args(self) -> Mapping[str, object] | None:
         """The speculative config of the args line, None when the line or the config is missing."""
-        value = (self.args or {}).get("speculative_config")
-        return value if isinstance(value, Mapping) else None
+        args = self.args or {}
+        value = args.get("speculative_config")
+        config = dict(value) if isinstance(value, Mapping) else {}
+        for flag, key in KEY_FLAGS.items():
+            if (given := args.get(flag.replace("-", "_"))) is not None:
+                config[key] = given
+        return config or None
 
 
 def parse_log(log: str | Iterable[str]) -> EngineLog:
@@ -108,6 +120,26 @@ def parse_log(log: str | Iterable[str]) -> EngineLog:
     for line in read_lines(log):
         reader.read(line)
     return reader.result()
+
+
+def start_lines(log: str | Iterable[str]) -> tuple[str, ...]:
+    """The start-up lines of a log that a verdict rests on, redacted, in a form that parse_log reads; repeats left out.
+
+    They are versions, arguments, config, model runner and scheduling: what rotation takes from a log first.
+    """
+    kept: dict[str, None] = {}
+    for line in read_lines(log):
+        message = line.message
+        if _INIT.match(message):
+            message = message[:_KEPT_CONFIG]
+        elif _ARGS.match(message):
+            if len(message) > _KEPT_ARGS:
+                continue
+        elif not any(pattern.match(message) for pattern in _START_PATTERNS):
+            continue
+        prefix = f"({line.process} pid={line.pid}) " if line.process else ""
+        kept[prefix + redact(message)] = None
+    return tuple(kept)
 
 
 class _Reader:

@@ -18,7 +18,7 @@ from engine.versions import EngineVersion, Runner
 
 # The shortest n-gram with which tool calls came out clean (vLLM issue 40875).
 TOOL_CALL_LOOKUP_MIN = 8
-_RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 _FORCED_RUNNER: Mapping[str | None, Runner] = {"0": "V1", "1": "V2"}
 _LONG_CONTEXT_VARIABLE = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
@@ -52,7 +52,21 @@ def check_engine(
 
 def ngram_runner(version: EngineVersion, env: Mapping[str, str | None]) -> Runner:
     """Which model runner will serve n-gram: VLLM_USE_V2_MODEL_RUNNER overrides the version's own choice."""
-    return _FORCED_RUNNER.get(env.get(_RUNNER_VARIABLE), version.ngram_runner)
+    return forced_runner(env) or version.ngram_runner
+
+
+def forced_runner(env: Mapping[str, str | None]) -> Runner | None:
+    """The model runner that VLLM_USE_V2_MODEL_RUNNER asks for, None when it is not set."""
+    return _FORCED_RUNNER.get(env.get(RUNNER_VARIABLE))
+
+
+def runner_refuses_ngram(version: EngineVersion, env: Mapping[str, str | None]) -> bool:
+    """Whether the environment forces the V2 runner on a version that has it, but not for n-gram: it does not start.
+
+    What a CPU build does when forced is not established.
+    """
+    has_v2, for_ngram = version.features.baseline_runner != "V1", version.features.ngram_runner == "V2"
+    return forced_runner(env) == "V2" and has_v2 and not for_ngram and not version.cpu
 
 
 def _error(path: str, value: object, why: str, remedy: str) -> Finding:
@@ -111,11 +125,9 @@ def _check_async(
 
 
 def _check_runner(version: EngineVersion, env: Mapping[str, str | None]) -> Iterator[Finding]:
-    # Versions that have the V2 runner, but not for n-gram. What a CPU build does when forced is not established.
-    has_v2, for_ngram = version.features.baseline_runner != "V1", version.features.ngram_runner == "V2"
-    if env.get(_RUNNER_VARIABLE) == "1" and has_v2 and not for_ngram and not version.cpu:
+    if runner_refuses_ngram(version, env):
         why = f"{version} would not start: its V2 model runner does not support n-gram speculation"
-        yield _error(f"env.{_RUNNER_VARIABLE}", "1", why, "remove it, or take vLLM 0.32 or newer")
+        yield _error(f"env.{RUNNER_VARIABLE}", "1", why, "remove it, or take vLLM 0.32 or newer")
 
 
 def _check_tools(engine: EngineArgs, raw: Mapping[str, object]) -> Iterator[Finding]:

@@ -39,7 +39,7 @@ def collect(found: Sequence[Token]) -> tuple[dict[str, object] | None, bool, lis
         problems += trouble
     if dotted:
         config = {}
-        problems += _merge_dotted(config, dotted)
+        problems += merge_dotted(config, dotted)
     for place, token in enumerate(by_key):
         if any(token.name == earlier.name for earlier in by_key[:place]):
             why = "it is given twice; vLLM would keep only the last"
@@ -79,7 +79,8 @@ def _json_object(token: Token) -> tuple[dict[str, object] | None, list[Finding]]
     return value, []
 
 
-def _merge_dotted(config: dict[str, object], dotted: list[Token]) -> list[Finding]:
+def merge_dotted(config: dict[str, object], dotted: Sequence[Token]) -> list[Finding]:
+    """Set the keys that dotted flags name, as vLLM does; what is wrong with them."""
     problems: list[Finding] = []
     bases = {token.spelled.partition(".")[0].replace("_", "-") for token in dotted}
     if len(bases) > 1:

@@ -20,6 +20,11 @@ Runner = Literal["V1", "V2"]
 DraftsCounted = Literal["steps with a match", "every decode step, padded to k"]
 
 
+# Names under which images carry the release of vLLM as their tag, also in mirrors.
+_RELEASED_AS = re.compile(r"vllm(?:-(?:openai|cpu)\b.*)?")
+_RELEASE = re.compile(r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?!\d)")
+
+
 @dataclass(frozen=True, order=True)
 class Version:
     """A release of vLLM; suffixes such as rc1, post1 and +cu129 are dropped (the code is that of the release)."""
@@ -227,10 +232,34 @@ class EngineVersion:
     @property
     def drafts_counted(self) -> DraftsCounted:
         """What the n-gram counters count; acceptance rates of engines that differ in it must not be compared."""
-        return "every decode step, padded to k" if self.ngram_runner == "V2" else "steps with a match"
+        return drafts_counted(self.ngram_runner)
 
     def __str__(self) -> str:
         return f"vLLM {self.number or self.effective}"
+
+
+def image_release(image: str) -> str:
+    """The release of vLLM that an image reference names, with as many numbers as its tag has ("0.23.0", "0.23"); ""
+    when neither tag nor digest names one, or the repository numbers its images in a way of its own.
+    """
+    name, _, digest = image.partition("@")
+    repository, tag = _split_tag(name)
+    match = _RELEASE.match(tag) if _RELEASED_AS.fullmatch(repository.rpartition("/")[2]) else None
+    return match[1] if match else str(DIGESTS.get(digest, ""))
+
+
+def same_release(first: str, second: str) -> bool:
+    """Whether two texts name one release, as far as both say: 0.23, v0.23.0 and 0.23.0+cu129 do, 0.23.0 and 0.23.1
+    do not. A text that names none ("latest") contradicts nothing.
+    """
+    numbers = [_RELEASE.match(text) for text in (first, second)]
+    parts = [match[1].split(".") if match else [] for match in numbers]
+    return all(int(a) == int(b) for a, b in zip(*parts, strict=False))
+
+
+def drafts_counted(runner: Runner) -> DraftsCounted:
+    """What the n-gram counters count on this model runner."""
+    return "every decode step, padded to k" if runner == "V2" else "steps with a match"
 
 
 def features_of(version: Version) -> EngineFeatures:

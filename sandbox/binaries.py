@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.findings import Finding, Problems, Severity
 from sandbox import gobuild
 from sandbox.layout import Layout
+from sandbox.steps import Say
 from sandbox.tools import KUBERNETES_VERSION, TOOLS, Tool, tool
 
 __all__ = ["CLUSTER_TOOLS", "KUBERNETES_VERSION", "assets", "bubblewrap", "build", "ensure", "installed", "on_path"]
@@ -23,13 +24,13 @@ __all__ = ["CLUSTER_TOOLS", "KUBERNETES_VERSION", "assets", "bubblewrap", "build
 CLUSTER_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 
 
-def ensure(layout: Layout, say: gobuild.Say, names: Iterable[str] | None = None) -> None:
+def ensure(layout: Layout, say: Say, names: Iterable[str] | None = None) -> None:
     """Put these tools (default: all) in place, building what is missing."""
     for name, program in build(layout, say, names).items():
         link(layout.tools / name, program)
 
 
-def build(layout: Layout, say: gobuild.Say, names: Iterable[str] | None = None) -> dict[str, Path]:
+def build(layout: Layout, say: Say, names: Iterable[str] | None = None) -> dict[str, Path]:
     """Name -> program of these tools (default: all), building what is missing."""
     wanted = [tool(name) for name in names] if names is not None else list(TOOLS)
     found = {item.name: on_path(layout, item) or gobuild.built(layout, item) for item in wanted}

@@ -12,7 +12,7 @@ from sandbox.engines import real
 from sandbox.layout import Layout
 from sandbox.processes import records
 from sandbox.stack import Stack, StackError
-from sandbox.supervisor import Say
+from sandbox.steps import Say
 
 
 def build(layout: Layout, say: Say) -> int:

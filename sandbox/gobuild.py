@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -13,21 +12,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.findings import Finding, Problems, Severity
 from sandbox import state
 from sandbox.layout import Layout
+from sandbox.steps import Say, one_at_a_time, run
 from sandbox.tools import WRAPPERS, Tool, printed_version
 
-Say = Callable[[str], None]
 # Module and build caches of a whole cold build, divided by the number of tools (measured: 17 GiB for all).
 _BYTES_PER_TOOL = 2 * 2**30
-# How often a build that is still running says so.
-_SAY_EVERY_SECONDS = 30
-_POLL_SECONDS = 0.2
 
 
 def source_address(tool: Tool) -> str:
@@ -85,7 +81,7 @@ def toolchain(say: Say) -> Toolchain:
 def build(layout: Layout, tools: Sequence[Tool], say: Say) -> None:
     """Build these tools in order, with progress. Safe to interrupt, and to run twice at once: the second one waits."""
     layout.binaries.mkdir(parents=True, exist_ok=True)
-    with _build_lock(layout, say):
+    with one_at_a_time(layout.binaries / ".lock", say, "another command is building the binaries: waiting for it"):
         missing = [tool for tool in tools if not built(layout, tool)]
         if not missing:
             return
@@ -136,39 +132,21 @@ def _build_one(layout: Layout, tool: Tool, go: Toolchain, say: Say) -> None:
     try:
         flags = f"-s -w {tool.flags()}".rstrip()
         arguments = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={flags}"]
-        _go(go, tool, [*arguments, "-o", str(making / tool.name), tool.package], making / "log", say)
+        _go(go, tool, [*arguments, "-o", str(making / tool.name), tool.package], say)
         for name, module, folder in tool.assets:
-            where = _go(
-                go, tool, ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module], making / "log", say
-            ).strip()
+            where = _go(go, tool, ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module], say).strip()
             # copyfile: files in the module cache are read-only, and would stay so.
             shutil.copytree(Path(where) / folder, making / name, copy_function=shutil.copyfile)
         making.rename(final)
     finally:
-        # Also after Ctrl-C. The log of a failure was quoted; the binary is there as a whole or not at all.
+        # Also after Ctrl-C: the binary is there as a whole or not at all.
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _go(go: Toolchain, tool: Tool, arguments: list[str], log: Path, say: Say) -> str:
+def _go(go: Toolchain, tool: Tool, arguments: list[str], say: Say) -> str:
     """Run go in a wrapper module; its output. Problems with the compiler's last words when it fails."""
-    begun = said = time.monotonic()
-    with log.open("w+") as output:
-        child = subprocess.Popen(
-            [go.program, *arguments], cwd=WRAPPERS / tool.module, env=_go_env(), stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            while child.poll() is None:
-                time.sleep(_POLL_SECONDS)
-                if time.monotonic() - said > _SAY_EVERY_SECONDS:
-                    said = time.monotonic()
-                    say(f"    {tool.name}: {said - begun:.0f} s")
-        finally:
-            if child.poll() is None:
-                child.terminate()
-                child.wait()
-        output.seek(0)
-        text = output.read()
-    if child.returncode:
+    status, text = run([go.program, *arguments], tool.name, say, env=_go_env(), cwd=WRAPPERS / tool.module)
+    if status:
         raise Problems([_failed(tool, text)])
     return text
 
@@ -217,15 +195,3 @@ def _no_go(why: str) -> Finding:
 
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
-
-
-@contextlib.contextmanager
-def _build_lock(layout: Layout, say: Say) -> Iterator[None]:
-    """One build at a time in a cache; the kernel drops the lock with its holder."""
-    with (layout.binaries / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another command is building the binaries: waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

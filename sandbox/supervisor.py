@@ -6,7 +6,7 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.findings import Finding, Problems, Severity
 from sandbox import procfs
@@ -22,8 +22,8 @@ from sandbox.processes import (
     start,
     stop,
 )
+from sandbox.steps import Say
 
-Say = Callable[[str], None]
 _POLL_SECONDS = 0.05
 # A killed API server gives back half a gigabyte before its port is free; on a busy machine that takes a while.
 _ENDING_SECONDS = 5

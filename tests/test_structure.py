@@ -86,3 +86,18 @@ def test_no_host_of_a_language_package_registry_is_written_down() -> None:
 def test_every_requirement_is_pinned_exactly() -> None:
     lines = [line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()]
     assert [line for line in lines if line and "==" not in line] == []
+
+
+def test_documents_link_to_what_is_there() -> None:
+    link = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+    wrong = [
+        f"{path.relative_to(ROOT)}: {target}"
+        for path in tracked(".md")
+        for target in link.findall(path.read_text())
+        if "://" not in target and not (path.parent / target).exists()
+    ]
+    assert wrong == []
+
+
+def test_no_placeholder_is_left_in_a_document() -> None:
+    assert [str(path.relative_to(ROOT)) for path in tracked(".md") if re.search(r"@@|TODO|TBD", path.read_text())] == []

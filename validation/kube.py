@@ -96,6 +96,20 @@ class Kube:
         tail = self._log(namespace, pod, container, previous=previous, **limits)
         return Log(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), complete=False)
 
+    def config_map(self, namespace: str, name: str) -> dict[str, str]:
+        """The text data of a ConfigMap, empty when there is none."""
+        path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+        try:
+            body = self._call(
+                "GET", path, f"read ConfigMap {namespace}/{name}", f"get configmaps in namespace {namespace}"
+            )
+        except ApiError as problem:
+            if problem.status == 404:
+                return {}
+            raise
+        data = _json_object(body, f"ConfigMap {namespace}/{name}").get("data")
+        return {key: value for key, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
+
     def apply_config_map(self, namespace: str, name: str, data: dict[str, str], labels: dict[str, str]) -> None:
         """Create the ConfigMap or set these keys and labels of it (server-side apply)."""
         document = {

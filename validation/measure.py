@@ -1,13 +1,12 @@
-"""Metrics and behaviour: what the counters and the streams of the probe say, for each pod and in sum."""
+"""The counters: what they say of each engine between two scrapes, and the sums over all of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.metrics import Metrics, SpeculationDelta, parse_metrics, speculation_delta
-from validation.answer import Grade, is_thinking, quoted
 from validation.http import HttpError, get
 from validation.probe import Answer
 from validation.verdict import Numbers, Reading
@@ -16,8 +15,6 @@ from validation.witnesses import Sight, seen, unseen
 # Below this share of accepted draft tokens, speculation does nothing useful while a copy is written: working n-gram
 # speculation has 25 to 95 % there (the low end is a version that pads every draft), the inert ones seen 0 to 1.2 %.
 ACCEPTANCE_FLOOR = 0.05
-# From here on a stream carries more than one token a step. Without speculation it has exactly one, merges aside.
-SEVERAL_PER_CHUNK = 1.05
 # The engine counts a request's last tokens a moment after it has sent them.
 _SETTLE_S = 3.0
 _SETTLE_STEP_S = 0.1
@@ -99,51 +96,10 @@ def _why_unknown(delta: SpeculationDelta, tokens: int) -> str:
     return ""
 
 
-def behaviour_sight(answers: Sequence[Answer]) -> Sight:
-    """The answers of the probe: sound or not, and how many tokens a chunk carried."""
-    source = ", ".join(dict.fromkeys(answer.url for answer in answers))
-    lines = [_answer_line(answer) for answer in answers]
-    corrupt = [answer for answer in answers if _is_corrupt(answer, answers)]
-    if corrupt:
-        first = corrupt[0]
-        why = f"{first.task.name}: {first.graded.why if first.graded else ''}"
-        return seen(Reading.CORRUPT, [why, *lines], source)
-    for answer in answers:
-        if answer.problem or answer.graded is None:
-            return unseen(answer.problem or "no answer", source, lines)
-    tokens, chunks = sum(answer.tokens for answer in answers), sum(answer.chunks for answer in answers)
-    if not tokens or not chunks:
-        return unseen(f"{tokens} tokens in {chunks} chunks", source, lines)
-    ratio = tokens / chunks
-    forgiven = any(answer.graded and answer.graded.grade in {Grade.LOOP, Grade.WRONG} for answer in answers)
-    sound = "sound beside exact copies" if forgiven else "sound"
-    summary = f"{tokens} tokens in {chunks} chunks ({ratio:.2f} a chunk), {sound}"
-    return seen(Reading.ON if ratio >= SEVERAL_PER_CHUNK else Reading.OFF, [summary, *lines], source)
-
-
-def _is_corrupt(answer: Answer, answers: Sequence[Answer]) -> bool:
-    graded = answer.graded
-    if graded is None or graded.grade in {Grade.FAIR, Grade.EXACT}:
-        return False
-    copies = [a.graded.grade if a.graded else None for a in answers if a.task.name == "copy"]
-    forgiven = answer.task.name != "copy" and graded.grade is not Grade.EMPTY
-    return not (forgiven and copies and all(copy is Grade.EXACT for copy in copies))
-
-
-def _answer_line(answer: Answer) -> str:
-    if answer.completion is None or answer.graded is None:
-        return f"{answer.task.name}: {answer.problem}"
-    completion = answer.completion
-    thinking = ", thinking" if is_thinking(completion) else ""
-    return (
-        f"{answer.task.name}: {answer.graded.grade.value} ({answer.graded.why}){thinking}, "
-        f"{answer.tokens} tokens in {answer.chunks} chunks in {answer.seconds:.1f} s, "
-        f"finish {completion.finish_reason}: {quoted(completion.text or completion.reasoning)}"
-    )
-
-
-def numbers(deltas: Mapping[str, SpeculationDelta], answers: Sequence[Answer], seconds: float) -> Numbers:
-    """The sums over all engines and answers, with their conditions."""
+def numbers(
+    deltas: Mapping[str, SpeculationDelta], answers: Sequence[Answer], seconds: float, drafted: Collection[str] = ()
+) -> Numbers:
+    """The sums over all engines and answers, with their conditions; drafted: what each engine counts as a draft."""
     measured = [delta for delta in deltas.values() if delta.state == "measured"]
     drafts = sum(delta.drafts or 0 for delta in measured)
     draft_tokens = sum(delta.draft_tokens or 0 for delta in measured)
@@ -166,6 +122,7 @@ def numbers(deltas: Mapping[str, SpeculationDelta], answers: Sequence[Answer], s
         conditions=(
             f"{len(answers)} requests one after the other ({tasks} task), temperature 0; counters of {len(measured)} "
             f"of {len(deltas)} engines over {seconds:.1f} s, {_others(deltas, answers)}; length counts drafted steps"
+            + "".join(f"; drafted are {what}" for what in sorted(drafted) if measured)
         ),
     )
 

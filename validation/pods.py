@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.arguments import EngineArgs, read_args
+from engine.flags import expand
+from engine.redact import redact_values
 from engine.versions import EngineVersion
 from validation.settings import DeclaredEngine
 
@@ -23,7 +25,9 @@ _NAME_LIMIT = 57
 
 @dataclass(frozen=True)
 class Pod:
-    """One engine pod. restarts: of the engine container; args: of its spec; ip: "" while it has none."""
+    """One engine pod. restarts: of the engine container; command, args, env: of its spec (env: None for a value that
+    comes from elsewhere); ip: "" while it has none; container: identity of the running container, "" when unknown.
+    """
 
     name: str
     namespace: str
@@ -37,6 +41,8 @@ class Pod:
     command: tuple[str, ...]
     args: tuple[str, ...]
     restarts: int
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    container: str = ""
 
     @property
     def version(self) -> EngineVersion:
@@ -45,8 +51,20 @@ class Pod:
 
     @property
     def engine_args(self) -> EngineArgs:
-        """The args as the engine reads them."""
-        return read_args(self.args, self.version, command=self.command)
+        """The args as the engine reads them, without the secrets that they take from its environment."""
+        return self.read(self.args, self.version, self.command)
+
+    def read(self, args: Sequence[str], version: EngineVersion, command: Sequence[str] = ()) -> EngineArgs:
+        """Args as an engine in this pod reads them: $(NAME) replaced where the spec has a value that is no secret."""
+        shown = redact_values(self.env)
+        env = {name: value if shown[name] == value else None for name, value in self.env.items()}
+        return read_args(expand(args, env), version, command=expand(command, env))
+
+    @property
+    def api_key(self) -> str:
+        """The key that the engine asks for, "" when there is none or it is not in the spec."""
+        args = read_args(expand(self.args, self.env), self.version, command=expand(self.command, self.env))
+        return args.value("api-key") or self.env.get("VLLM_API_KEY") or ""
 
     @property
     def url(self) -> str:
@@ -61,6 +79,7 @@ def read_pod(manifest: Mapping[str, Any]) -> Pod:
     labels = _mapping(metadata.get("labels"))
     container = next((c for c in _items(spec.get("containers")) if c.get("name") == CONTAINER), {})
     state = next((s for s in _items(status.get("containerStatuses")) if s.get("name") == CONTAINER), {})
+    restarts, container_id = int(state.get("restartCount") or 0), str(state.get("containerID") or "")
     return Pod(
         name=str(metadata.get("name", "")),
         namespace=str(metadata.get("namespace", "")),
@@ -73,7 +92,12 @@ def read_pod(manifest: Mapping[str, Any]) -> Pod:
         image=str(container.get("image", "")),
         command=tuple(str(word) for word in container.get("command") or ()),
         args=tuple(str(word) for word in container.get("args") or ()),
-        restarts=int(state.get("restartCount") or 0),
+        restarts=restarts,
+        env={
+            str(variable.get("name", "")): None if variable.get("valueFrom") else str(variable.get("value") or "")
+            for variable in _items(container.get("env"))
+        },
+        container=f"{metadata['uid']} {restarts} {container_id}" if metadata.get("uid") and container_id else "",
     )
 
 

@@ -1,11 +1,12 @@
 """Sends the completions and keeps what came back: through the service address, and to each pod when there are several.
 
 A route that is only just there is waited for (refused connections, 502 to 504) within a bound; every other failure is
-reported as what it is, and nothing is sent twice. Both tasks together cost an engine fewer than 1000 tokens.
+reported as what it is, and nothing is sent twice. All tasks together cost an engine fewer than 1000 tokens.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from validation.http import HttpError, post_completion
 # seconds on a new cluster.
 PATIENCE_S = 45.0
 _RETRY_S = 1.0
+# How a server says that it does not do what was asked for at all (status and words), other than that it failed at it.
+_REFUSALS = frozenset({400, 422, 501})
+_UNSUPPORTED = re.compile(r"\b(?:not (?:yet |currently )?(?:supported?|implemented)|unsupported)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Answer:
     """One request and what came of it.
 
     url: where it was sent; completion, graded: None when there was no answer to grade; problem: why there was none or
-    why it cannot be counted, "" otherwise; seconds: from the (last) request to the end; waited: seconds of retries.
+    why it cannot be counted, "" otherwise; seconds: from the (last) request to the end; waited: seconds of retries;
+    unsupported: the server says that it does not do what this task asks for.
     """
 
     task: Task
@@ -36,6 +41,7 @@ class Answer:
     problem: str = ""
     seconds: float = 0.0
     waited: float = 0.0
+    unsupported: bool = False
 
     @property
     def tokens(self) -> int:
@@ -55,9 +61,9 @@ class Answer:
         return max(0, self.completion.chunks - 1) if self.completion else 0
 
 
-def request_body(model: str, task: Task) -> dict[str, object]:
-    """The request: greedy, streamed, with usage at its end."""
-    return {
+def request_body(model: str, task: Task, *, no_thinking: bool = False) -> dict[str, object]:
+    """The request: greedy, streamed, with usage at its end; no_thinking: it asks the chat template to leave it out."""
+    body: dict[str, object] = {
         "model": model,
         "messages": [{"role": "user", "content": task.prompt}],
         "max_tokens": task.max_tokens,
@@ -65,6 +71,11 @@ def request_body(model: str, task: Task) -> dict[str, object]:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+    if task.response_format:
+        body["response_format"] = task.response_format
+    if no_thinking:
+        body["chat_template_kwargs"] = {"enable_thinking": False}
+    return body
 
 
 def ask(
@@ -73,6 +84,7 @@ def ask(
     task: Task,
     *,
     api_key: str = "",
+    no_thinking: bool = False,
     patience_s: float = PATIENCE_S,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Answer:
@@ -82,11 +94,15 @@ def ask(
     while True:
         waited = time.monotonic() - began
         try:
-            streamed = post_completion(url, request_body(model, task), api_key)
+            streamed = post_completion(url, request_body(model, task, no_thinking=no_thinking), api_key)
         except HttpError as problem:
             if not problem.retry or waited + _RETRY_S > patience_s:
                 after = f" (after {waited:.0f} s of retries)" if waited >= _RETRY_S else ""
-                return Answer(task, url, problem=redact(str(problem)) + after, waited=waited)
+                why = redact(str(problem)) + after
+                unsupported = problem.status in _REFUSALS and bool(_UNSUPPORTED.search(str(problem)))
+                return Answer(
+                    task, url, problem=why, waited=waited, unsupported=unsupported and task.choices is not None
+                )
             progress(f"waiting for the route: {redact(str(problem))}")
             time.sleep(_RETRY_S)
             continue
@@ -94,3 +110,8 @@ def ask(
         # Only a whole text is judged; one without usage is, since it may still be garbage.
         graded = grade(completion, task) if completion.done and not completion.errors else None
         return Answer(task, url, completion, graded, redact(completion.problem or ""), streamed.seconds, waited)
+
+
+def _unsupported(task: Task, problem: HttpError) -> bool:
+    """Only an answer of a schema is a thing that a server need not know."""
+    return task.choices is not None and problem.status in _REFUSALS and bool(_UNSUPPORTED.search(str(problem)))

@@ -25,7 +25,7 @@ POSSIBLE: dict[WitnessName, tuple[Reading, ...]] = {
     WitnessName.LIVE_ARGS: (ON, OFF, DIFFERS, UNKNOWN),
     WitnessName.ENGINE_LOG: (ON, OFF, DIFFERS, UNKNOWN),
     WitnessName.METRICS: (ON, OFF, INERT, UNKNOWN),
-    WitnessName.BEHAVIOUR: (ON, OFF, CORRUPT, UNKNOWN),
+    WitnessName.BEHAVIOUR: (ON, OFF, DIFFERS, CORRUPT, UNKNOWN),
 }
 ANY: tuple[Reading, ...] = ()
 # The table's place in a document.

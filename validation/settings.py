@@ -18,11 +18,12 @@ RUN_LABEL = "speculation/run"
 
 @dataclass(frozen=True)
 class DeclaredEngine:
-    """One engine of the recipe: its name, image and container arguments as the deployment declares them."""
+    """One engine of the recipe: its name, image, container arguments and command as the deployment declares them."""
 
     name: str
     image: str
     args: tuple[str, ...]
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Reading(StrEnum):
 
     ON = "on"  # speculation declared, configured, accepting drafts, or seen in the stream
     OFF = "off"  # none declared, none configured, no series, one token a step
-    DIFFERS = "differs"  # speculation, but not the one that the recipe declares
+    DIFFERS = "differs"  # not what the recipe declares: another config, flag, version or thinking
     INERT = "inert"  # on, and no draft, or hardly one, was accepted
     CORRUPT = "corrupt"  # the answer is empty, garbage or a loop
     UNKNOWN = "unknown"  # could not be seen; the witness says why
@@ -115,7 +115,8 @@ class Verdict:
 
     verdict: what was found; declared: what the recipe declares (speculating or baseline); ok: the two are the same;
     sentence: the verdict in one sentence; witnesses: one for each WitnessName, in that order; run: the stack's id of
-    this run; engine_version: as the engine says it, "" when unknown; started, ended: RFC 3339 in UTC.
+    this run; engine_version: as the engine says it, "" when unknown; started, ended: RFC 3339 in UTC; notes: what has
+    to be said beside the verdict (rules of another version in use, evidence kept earlier, parts that were not seen).
     """
 
     verdict: Outcome
@@ -128,6 +129,7 @@ class Verdict:
     engine_version: str
     started: str
     ended: str
+    notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 
     def witness(self, name: WitnessName) -> Witness:
@@ -161,6 +163,8 @@ class Verdict:
             lines.append(line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…")
         if self.numbers:
             lines += textwrap.wrap(_numbers_text(self.numbers), _WIDTH)
+        for note in self.notes:
+            lines += textwrap.wrap(f"note: {note}", _WIDTH)
         return "\n".join(lines)
 
 

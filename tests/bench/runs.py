@@ -29,6 +29,12 @@ RUN = Run(
 )
 
 
+def page(counters: dict[str, int]) -> dict[str, object]:
+    """A scrape as a block holds it; counters: by the series' name."""
+    lines = [f'{name}{{engine="0",model_name="m"}} {value}' for name, value in counters.items()]
+    return {"page": "\n".join(lines)} if lines else {}
+
+
 def request(arm: Arm, family: str, case: str, repeat: int, *, tpot: float, block: int = 0, text: str = "") -> Request:
     tokens = 21
     return Request(
@@ -57,7 +63,8 @@ def write(
     for index, letter in enumerate(order):
         arm = Arm.BASELINE if letter == "B" else Arm.SPECULATIVE
         place = first_order + index
-        before, after = ({}, {}) if counters is None or arm is Arm.BASELINE else (dict.fromkeys(counters, 0), counters)
+        told = {} if arm is Arm.BASELINE else counters or {}
+        before, after = page(dict.fromkeys(told, 0)), page(told)
         started = f"2026-01-01T0{place}:00:00+00:00"
         blocks.append(Block(index, arm, place, started, started, before, after))
         for family, count in (cases or FAMILIES).items():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.drafts import ACCEPTED, DRAFT_TOKENS, DRAFTS, POSITIONS, STEPS, Copies, Rules, Tokens
 from engine.speculative import SpeculativeConfig
-from engine.versions import TABLE
+from engine.versions import TABLE, EngineFeatures, Runner
 from sandbox.engines.fake import drafting
 
 
@@ -64,7 +64,9 @@ WINDOW = st.tuples(st.integers(1, 5), st.integers(0, 3)).map(lambda pair: (pair[
 
 @settings(max_examples=60, deadline=None)
 @given(REQUESTS, WINDOW, st.integers(1, 7), st.booleans())
-def test_drafts_and_acceptance_are_those_of_the_rules(requests, window, k, rightmost) -> None:
+def test_drafts_and_acceptance_are_those_of_the_rules(
+    requests: list[tuple[list[int], list[int]]], window: tuple[int, int], k: int, rightmost: bool
+) -> None:
     lowest, highest = window
     rules = Rules(k, "rightmost" if rightmost else "leftmost")
     expected = [reference(prompt, answer, lowest, highest, k, rightmost=rightmost) for prompt, answer in requests]
@@ -73,7 +75,14 @@ def test_drafts_and_acceptance_are_those_of_the_rules(requests, window, k, right
 
 @settings(max_examples=60, deadline=None)
 @given(REQUESTS, WINDOW, st.integers(1, 7), st.sampled_from(["V1", "V2"]), st.sampled_from(TABLE), st.integers(8, 70))
-def test_near_the_limits_it_counts_what_the_fake_engine_counts(requests, window, k, runner, features, limit) -> None:
+def test_near_the_limits_it_counts_what_the_fake_engine_counts(
+    requests: list[tuple[list[int], list[int]]],
+    window: tuple[int, int],
+    k: int,
+    runner: Runner,
+    features: EngineFeatures,
+    limit: int,
+) -> None:
     config = SpeculativeConfig("ngram", k, *window)
     # An engine takes no prompt, and makes no answer, that exceeds the limit. 0 is no token of a text.
     fitting = [([t + 1 for t in p], [t + 1 for t in a]) for p, a in requests if len(p) + len(a) <= limit]
@@ -107,7 +116,7 @@ def test_acceptance_by_position_falls_and_adds_up() -> None:
 
 
 @pytest.mark.parametrize("requests", [[], [([], [])], [([1], [])], [([], [1])], [([], [1, 1])]])
-def test_texts_with_nothing_to_draft(requests) -> None:
+def test_texts_with_nothing_to_draft(requests: list[tuple[list[int], list[int]]]) -> None:
     counts = Copies(Tokens.of(requests), 4).replay(2, 4, Rules(5))
     assert counts.shape == (len(requests), POSITIONS + 5)
     assert np.all(counts[:, DRAFTS] == 0)

@@ -45,7 +45,7 @@ INERT = Wrong(
 )
 UNKNOWN = Wrong(
     "cannot-tell",
-    f"Too little could be seen to say whether speculation works; not known from metrics (the counters of speculation are there, but nothing was generated while they were watched) and behaviour (ADDRESS/v1/chat/completions {NOT_FOUND})",
+    f"Too little could be seen to say whether speculation works; not known from metrics (the counters of speculation are there, but nothing was generated while they were watched) and behaviour (edit: ADDRESS/v1/chat/completions {NOT_FOUND})",
     {"metrics": "unknown", "behaviour": "unknown"},
 )
 CORRUPT = Wrong(

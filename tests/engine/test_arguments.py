@@ -20,6 +20,7 @@ def test_the_seeds_args_are_read_whole() -> None:
         max_num_seqs=None,
         speculative=NGRAM,
         declares_speculation=True,
+        chat_template_kwargs={"enable_thinking": False},
         flags={
             "model": ("Qwen/Qwen3-8B",),
             "served-model-name": ("qwen3-8b-spec",),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from engine.fit import GPUS, decode_step_s, gpu_named, predicted_speedup, weights_read
-from engine.models import MODELS
+from engine.models import MODELS, ModelFacts
 
 QWEN_8B, QWEN_4B, L4 = MODELS["Qwen/Qwen3-8B"], MODELS["Qwen/Qwen3-4B"], GPUS["L4"]
 
@@ -18,7 +18,7 @@ def test_a_step_reads_every_weight_but_an_embedding_of_its_own() -> None:
     ("model", "context", "ms"),
     [(QWEN_8B, 0, 50.46), (QWEN_8B, 4096, 52.47), (QWEN_4B, 0, 26.82), (QWEN_4B, 8192, 30.84)],
 )
-def test_decoding_alone_is_bound_by_memory(model, context, ms) -> None:
+def test_decoding_alone_is_bound_by_memory(model: ModelFacts, context: int, ms: float) -> None:
     assert decode_step_s(model, L4, context=context) * 1000 == pytest.approx(ms, abs=0.01)
 
 

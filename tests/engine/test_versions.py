@@ -5,7 +5,16 @@ from itertools import pairwise
 import pytest
 
 from engine.names import FLAGS, METHODS, METRICS, SPECULATIVE_KEYS, Presence, Span, presence
-from engine.versions import DIGESTS, NEWEST, TABLE, EngineVersion, Version, features_of
+from engine.versions import (
+    DIGESTS,
+    NEWEST,
+    TABLE,
+    EngineVersion,
+    Version,
+    features_of,
+    image_release,
+    same_release,
+)
 
 PRESENT, ABSENT, OPEN = Presence.PRESENT, Presence.ABSENT, Presence.NOT_ESTABLISHED
 DIGEST_23 = next(digest for digest, version in DIGESTS.items() if version == Version(0, 23))
@@ -134,3 +143,39 @@ def test_a_name_is_present_absent_or_not_established(
         return presence(table, name, version)
 
     assert {text: at(text) for text in states} == states
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("vllm/vllm-openai:v0.23.0", "0.23.0"),
+        ("vllm/vllm-openai:v0.23.0-cu130", "0.23.0"),
+        ("registry.example:5000/vllm-openai:0.23", "0.23"),
+        ("registry.example/mirror/vllm:0.11.2-gpu-py312", "0.11.2"),
+        ("vllm/vllm-openai-cpu:v0.32.0", "0.32.0"),
+        ("vllm/vllm-openai:latest", ""),
+        ("vllm/vllm-openai", ""),
+        ("team/vllm-qwen:1.4.2", ""),
+        (f"vllm/vllm-openai@{DIGEST_23}", "0.23.0"),
+        ("vllm/vllm-openai@sha256:00", ""),
+    ],
+)
+def test_an_image_names_a_release_or_none(image: str, release: str) -> None:
+    assert image_release(image) == release
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("0.23.0", "0.23.0", True),
+        ("0.23.0", "v0.23.0+cu129", True),
+        ("0.23", "0.23.2", True),
+        ("0.23.0", "0.23.1", False),
+        ("0.2", "0.23.0", False),
+        ("0.18.1", "0.18.1rc1", True),
+        ("", "0.23.0", True),
+        ("dev", "0.23.0", True),
+    ],
+)
+def test_releases_are_compared_as_far_as_both_say(first: str, second: str, same: bool) -> None:
+    assert (same_release(first, second), same_release(second, first)) == (same, same)

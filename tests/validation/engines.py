@@ -12,13 +12,17 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from engine.flags import expand
+from sandbox.engines.fake.api import SETTINGS_PATH
+from sandbox.engines.fake.settings import AT_START, LIES_AT_START
 
 ROOT = Path(__file__).resolve().parents[2]
 # As the engine pods: port 8000, an address each.
@@ -46,6 +50,7 @@ class Engine:
     log_file: Path
     name: str = "qwen-54ef8-qwen-73f3b-x1"
     replica: str = "qwen-54ef8"
+    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -57,16 +62,26 @@ class Engine:
             "metadata": {
                 "name": self.name,
                 "namespace": "default",
+                "uid": f"uid-of-{self.name}",
                 "labels": {
                     "modelplane.ai/serving": self.replica,
                     "modelplane.ai/workload": self.name.rpartition("-")[0],
                 },
             },
-            "spec": {"containers": [{"name": "engine", "image": self.image, "args": list(self.args)}]},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "engine",
+                        "image": self.image,
+                        "args": list(self.args),
+                        "env": [{"name": name, "value": value} for name, value in self.env.items()],
+                    }
+                ]
+            },
             "status": {
                 "phase": "Running",
                 "podIP": self.ip,
-                "containerStatuses": [{"name": "engine", "restartCount": 0}],
+                "containerStatuses": [{"name": "engine", "restartCount": 0, "containerID": f"containerd://{self.ip}"}],
                 **status,
             },
         }
@@ -78,28 +93,80 @@ def engine(
     args: Sequence[str] = SPEC_ARGS,
     *,
     version: str = "0.23.0",
-    faults: dict[str, Any] | None = None,
-    pod: Mapping[str, str] | None = None,
+    faults: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    pod: Mapping[str, Any] | None = None,
 ) -> Iterator[Engine]:
     """A fake engine that serves, started with these args; pod: its name and replica, where the usual ones are taken."""
+    process, found = _start(folder, args, version, faults or {}, env or {})
+    try:
+        _wait(found, process)
+        yield replace(found, **(pod or {}))
+    finally:
+        _end(process)
+
+
+class Pool:
+    """Engines that serve many tests: one process for each way to start, its faults switched while it runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, tuple[subprocess.Popen[bytes], Engine]] = {}
+
+    def start(
+        self,
+        args: Sequence[str] = SPEC_ARGS,
+        *,
+        version: str = "0.23.0",
+        faults: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> tuple[subprocess.Popen[bytes], Engine]:
+        """Begin to start such an engine, if none runs; serving is awaited by `engine`."""
+        at_start = {name: value for name, value in (faults or {}).items() if _at_start(name, value)}
+        key = json.dumps([list(args), version, at_start, dict(env or {})], sort_keys=True)
+        running = self._running.get(key)
+        if running is None or running[0].poll() is not None:
+            running = self._running[key] = _start(self._folder, args, version, at_start, env or {})
+        return running
+
+    def engine(self, args: Sequence[str] = SPEC_ARGS, *, faults: Mapping[str, Any] | None = None, **how: Any) -> Engine:
+        """Such an engine, serving, with these faults and no others. how: as `start`."""
+        process, found = self.start(args, faults=faults, **how)
+        _wait(found, process)
+        body = json.dumps(dict(faults or {})).encode()
+        with urllib.request.urlopen(urllib.request.Request(f"{found.url}{SETTINGS_PATH}", body, method="PUT")):
+            return replace(found)
+
+    def close(self) -> None:
+        for process, _ in self._running.values():
+            _end(process)
+
+
+def _at_start(name: str, value: object) -> bool:
+    return name in AT_START or (name == "lie" and value in LIES_AT_START)
+
+
+def _start(
+    folder: Path, args: Sequence[str], version: str, faults: Mapping[str, Any], env: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], Engine]:
     ip = address()
-    found = Engine(ip, f"vllm/vllm-openai:v{version}", tuple(args), folder / f"{ip}.log", **(pod or {}))
+    found = Engine(ip, f"vllm/vllm-openai:v{version}", tuple(args), folder / f"{ip}.log", env=env)
     environment = {
         **{name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG"}},
         "PYTHONPATH": str(ROOT),
         "ENGINE_VERSION": version,
-        "FAKE_ENGINE": json.dumps(faults or {}),
+        "FAKE_ENGINE": json.dumps(dict(faults)),
+        **env,
     }
-    command = [sys.executable, "-m", "sandbox.engines.fake", *args, "--host", ip, "--port", str(PORT)]
-    with (
-        found.log_file.open("wb") as log,
-        subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
-    ):
-        try:
-            _wait(found, process)
-            yield found
-        finally:
-            process.kill()  # nothing of it outlives the test, and a graceful end takes longer than the test
+    # As the kubelet hands them to the container.
+    command = [sys.executable, "-m", "sandbox.engines.fake", *expand(args, env), "--host", ip, "--port", str(PORT)]
+    with found.log_file.open("wb") as log:
+        return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log), found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()  # nothing of it outlives the tests, and a graceful end takes longer than a test
+    process.wait()
 
 
 def _wait(found: Engine, process: subprocess.Popen[bytes]) -> None:
@@ -119,13 +186,15 @@ def _wait(found: Engine, process: subprocess.Popen[bytes]) -> None:
 class Gateway:
     """A reverse proxy under /ml-team/qwen.
 
-    refuse: statuses for the next POSTs; pages: what the next GETs of a path get; seen: requests so far.
+    refuse: statuses for the next POSTs; pages: what the next GETs of a path get; rewrite: path -> what becomes of its
+    pages; seen: requests so far.
     """
 
     ip: str
     backends: list[str]
     refuse: list[int] = field(default_factory=list)
     pages: dict[str, list[str]] = field(default_factory=dict)
+    rewrite: dict[str, Callable[[str], str]] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
 
     @property
@@ -179,6 +248,9 @@ class _Proxy(BaseHTTPRequestHandler):
             self._answer(state.refuse.pop(0), "text/plain", b"no available server")
         elif state.pages.get(path):
             self._answer(200, "text/plain", state.pages[path].pop(0).encode())
+        elif path in state.rewrite:
+            with urllib.request.urlopen(f"http://{urlsplit(self.backend()).netloc}{path}", timeout=60) as response:
+                self._answer(200, "text/plain", state.rewrite[path](response.read().decode()).encode())
         else:
             self._proxy(path, body)
 

@@ -91,6 +91,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif match := re.fullmatch(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/log", url.path):
             if self._allowed("get", "pods/log", match[1]):
                 self._log(match[2], query)
+        elif match := re.fullmatch(r"/api/v1/namespaces/([^/]+)/configmaps/([^/]+)", url.path):
+            if self._allowed("get", "configmaps", match[1]):
+                found = self.server_state.config_maps.get((match[1], match[2]))
+                if found is None:
+                    self._status(404, f'configmaps "{match[2]}" not found')
+                else:
+                    self._json(200, found)
         else:
             self._status(404, "the server could not find the requested resource")
 

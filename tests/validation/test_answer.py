@@ -5,7 +5,7 @@ import pytest
 from engine.loops import find_loop
 from engine.sse import Completion
 from tests.validation.shared import SHARED, needs_shared
-from validation.answer import COPY, EDIT, Grade, Task, grade
+from validation.answer import CHAT, COPY, EDIT, GUIDED, Grade, Task, grade
 
 LIST = COPY.prompt.partition("\n\n")[2]
 EDITED = (
@@ -35,6 +35,20 @@ CASES = [
     ("test_e76_a_loop_at_record_speed", COPY, "foo " * 200, Grade.LOOP),
     ("a copy that never ends", COPY, f"{LIST}, " * 8, Grade.LOOP),
     ("one character", COPY, "!" * 120, Grade.LOOP),
+    ("the answer to a question", CHAT, "The capital of France is Paris.", Grade.EXACT),
+    ("the answer in a word", CHAT, "Paris.", Grade.FAIR),
+    ("a small model's answer", CHAT, "The capital is a city with many monuments.", Grade.FAIR),
+    ("garbage for an answer", CHAT, GARBAGE, Grade.WRONG),
+    ("no answer", CHAT, " ", Grade.EMPTY),
+    ("JSON as asked", GUIDED, '{"colour": "blue", "bright": true}', Grade.EXACT),
+    ("JSON over several lines", GUIDED, '{\n  "colour": "red",\n  "bright": false\n}', Grade.EXACT),
+    ("a value that is no choice", GUIDED, '{"colour": "azure", "bright": true}', Grade.WRONG),
+    ("a value of another type", GUIDED, '{"colour": "blue", "bright": 1}', Grade.WRONG),
+    ("a property too many", GUIDED, '{"colour": "blue", "bright": true, "sky": 1}', Grade.WRONG),
+    ("a property too few", GUIDED, '{"colour": "blue"}', Grade.WRONG),
+    ("no object", GUIDED, '["blue", true]', Grade.WRONG),
+    ("JSON in prose", GUIDED, 'Sure: {"colour": "blue", "bright": true}', Grade.WRONG),
+    ("JSON that ends early", GUIDED, '{"colour": "bl', Grade.WRONG),
 ]  # fmt: skip
 
 
@@ -48,6 +62,22 @@ def test_e46_thinking_counts_as_text_and_need_not_be_the_copy() -> None:
     assert grade(Completion(reasoning=thinking, chunks=2, done=True), COPY).grade is Grade.FAIR
     assert grade(Completion(text=f"<think>\n{thinking}", chunks=2, done=True), COPY).grade is Grade.FAIR
     assert grade(Completion(text=thinking, chunks=2, done=True), COPY).grade is Grade.WRONG
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "expected"),
+    [
+        ('{"colour": "bl', "", Grade.UNFINISHED),
+        ('{\n\n\n   "colour"  ', "", Grade.UNFINISHED),
+        ("", "Okay, the sky", Grade.UNFINISHED),
+        ("Sure! The sky is blue", "", Grade.WRONG),
+        ('{"colour": "azure', "", Grade.WRONG),
+        ('{"colour": "blue", "bright": true}', "", Grade.EXACT),
+    ],
+)
+def test_json_that_its_limit_cut_off_is_judged_as_far_as_it_goes(text: str, reasoning: str, expected: Grade) -> None:
+    cut = Completion(text=text, reasoning=reasoning, chunks=2, done=True, finish_reason="length")
+    assert grade(cut, GUIDED).grade is expected
 
 
 def test_the_seeds_own_prompts_are_no_loops() -> None:

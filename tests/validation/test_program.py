@@ -38,6 +38,7 @@ def test_the_program_records_its_verdict(kube: KubeServer, tmp_path: Path) -> No
     assert set(kube.requests) == {
         "list pods default",
         "get pods/log default",
+        "get configmaps speculation-validation",
         "patch configmaps speculation-validation",
     }
 

@@ -1,4 +1,4 @@
-"""The table from witnesses to verdict: named situations, and promises that hold in all 512 combinations."""
+"""The table from witnesses to verdict: named situations, and promises that hold in all combinations."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ CASES = [
     ("on  on  on  on  bad", "corrupt-output", "garbage at record speed"),
     ("on  off off off bad", "corrupt-output", "garbage without speculation"),
     ("on  ?   ?   ?   bad", "corrupt-output", "garbage is enough"),
+    ("on  on  on  on  dif", "cannot-tell", "it thinks, and that was declared off"),
+    ("on  on  off off dif", "declared-but-off", "the engine dropped the flag, and thinks"),
+    ("on  on  on  inr dif", "cannot-tell", "inert, and it thinks"),
     # A recipe without.
     ("off off off off off", "baseline", "all agree"),
     ("off off off off on ", "baseline", "a slow reader merges chunks"),
@@ -63,6 +66,9 @@ CASES = [
     ("off ?   ?   off off", "cannot-tell", "one witness is not enough for an absence"),
     ("off off off off ?  ", "cannot-tell", "no whole answer"),
     ("off off off off bad", "corrupt-output", "garbage"),
+    ("off off off off dif", "cannot-tell", "it thinks, and that was declared off"),
+    ("off dif off off off", "cannot-tell", "another flag runs than declared"),
+    ("off off dif off off", "cannot-tell", "another version runs than the image names"),
     ("off on  on  on  on ", "speculating", "speculates although none is declared"),
     ("off on  on  inr off", "on-but-inert", "inert although none is declared"),
     ("off on  off off off", "cannot-tell", "live args contradict the engine"),
@@ -119,6 +125,11 @@ def test_one_witness_that_lies_never_leaves_a_wrong_engine_right() -> None:
         for name in (LIVE, LOG, METRICS, WitnessName.BEHAVIOUR):
             for lie in POSSIBLE[name]:
                 assert not is_right({**readings, name: lie}), (truth, name, lie)
+
+
+def test_what_differs_from_the_recipe_is_never_right() -> None:
+    for readings in ALL:
+        assert Reading.DIFFERS not in readings.values() or not is_right(readings), readings
 
 
 def test_a_corrupt_answer_is_corrupt_whatever_the_rest_says() -> None:

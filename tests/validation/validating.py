@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.validation.engines import Engine
 from tests.validation.kube_server import KubeServer
@@ -26,10 +26,22 @@ def job(engines: Sequence[Engine], address: str = "", declared: Sequence[str] | 
     )
 
 
-def run(kube: KubeServer, given: JobInput, engines: Sequence[Engine], patience_s: float = 0.0) -> Verdict:
+def run(
+    kube: KubeServer,
+    given: JobInput,
+    engines: Sequence[Engine],
+    patience_s: float = 0.0,
+    copied: Callable[[], object] = lambda: None,
+) -> Verdict:
+    """copied: called when the counters are no longer watched (perhaps several times)."""
     kube.pods = [engine.pod() for engine in engines]
     kube.logs |= {(engine.name, False): engine.log_file.read_text() for engine in engines}
-    return validate(given, Kube(kube.url, kube.service_account), patience_s=patience_s)
+
+    def progress(line: str) -> None:
+        if line.endswith("for the chat task"):
+            copied()
+
+    return validate(given, Kube(kube.url, kube.service_account), patience_s=patience_s, progress=progress)
 
 
 def readings(verdict: Verdict) -> str:

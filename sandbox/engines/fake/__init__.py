@@ -6,14 +6,15 @@ True: it takes vLLM's arguments and refuses what that version refuses, in vLLM's
 metrics and responses have that version's formats; counters are those of an n-gram proposer (of the version's runner)
 that really ran over the tokens of each request.
 
-Not true: the model. A prompt that asks to have a text back gets that text, renames applied (answers.py), any
-other with words that repeat nothing, so that a copy is drafted and prose is not. Tokens are pieces of words of our own
-(tokens.py). Temperature, tools, images and structured output have no effect, n > 1 and methods other than n-gram draft
-nothing. Times are slept, not worked: requests do not slow each other down.
+Not true: the model. A prompt that asks to have a text back gets that text, renames applied (answers.py), one for the
+capital of France a sentence, any other words that repeat nothing, so that a copy is drafted and prose is not. A JSON
+schema gets the first object that it allows. Tokens are pieces of words of our own (tokens.py). Temperature, tools,
+images and other structured output have no effect, n > 1 and methods other than n-gram draft nothing. Times are slept,
+not worked: requests do not slow each other down.
 
 Environment: ENGINE_VERSION ("0.23.0"; default: the newest known), ENGINE_DEVICE ("cuda", the default, or "cpu");
 VLLM_LOG_STATS_INTERVAL, VLLM_API_KEY, VLLM_USE_V2_MODEL_RUNNER and VLLM_CPU_KVCACHE_SPACE as vLLM reads them; and
-FAKE_ENGINE, one JSON object:
+FAKE_ENGINE, one JSON object (PUT /fake/settings takes another one while the engine serves):
 
 Speed
     load_seconds        from start to serving (0)
@@ -26,6 +27,9 @@ Answers
     acceptance          chance that a right draft is accepted, for each position (1); 0: drafts are never accepted
     answer              "copy" (the default, see above), "prose", "empty" (ends at once), "loop" (one word again and
                         again), "garbage" (signs without sense), or {"text": "..."}
+    question            the answer to the known question: "known" (the default), "prose", "empty", "loop", "garbage"
+    guided              the answer to a JSON schema: "valid" (the default), "invalid" (it breaks off), "ignored" (the
+                        schema has no effect), "refused" (HTTP 400: not supported), "failing" (HTTP 500)
     think               true: thinking comes first; false: never (default: as a Qwen3 model, unless enable_thinking is
                         false for the server or the request)
 Machine
@@ -43,6 +47,7 @@ Faults
     stall_seconds       pause in the middle of every answer (0)
     cut_stream          true: a stream breaks off in the middle
     merge_steps         steps that one stream event carries (1)
+    split_steps         true: one event for each token, whatever a step gave
     start_lines         false: the log lacks its start-up lines, as after a rotation
     lie                 the one witness that says the opposite about speculation, or a wrong version: "args_line",
                         "config_line", "metrics" or "version"

@@ -1,12 +1,15 @@
-"""What the fake engine says: the text it is asked to return, renames applied, or words that repeat nothing."""
+"""What the fake engine says: the text it is asked to return, renames applied, JSON of a schema, the one fact that it
+knows, or words that repeat nothing.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)\n?```", re.DOTALL)
 _COPY = re.compile(
@@ -17,6 +20,7 @@ _NAME = r"[`'\"]?(\w+)[`'\"]?"
 _RENAME = re.compile(
     rf"\b(?:rename|replace)\s+(?:the\s+)?(?:\w+\s+){{0,2}}?{_NAME}\s+(?:to|with|by)\s+{_NAME}", re.IGNORECASE
 )
+_FACT = re.compile(r"\bcapital of France\b", re.IGNORECASE)
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
 
@@ -36,6 +40,27 @@ def copied(prompt: str) -> str | None:
     for old, new in _RENAME.findall(order):
         text = re.sub(rf"\b{re.escape(old)}\b", new, text)
     return text.strip("\n")
+
+
+def known(prompt: str) -> str | None:
+    """The answer to a question that the "model" knows, None for any other prompt."""
+    return "The capital of France is Paris." if _FACT.search(prompt) else None
+
+
+def instance(schema: object) -> str:
+    """The first JSON text that a schema allows: of an enum, an object with its required properties, or a scalar."""
+    return json.dumps(_instance(schema))
+
+
+def _instance(schema: object) -> object:
+    given = schema if isinstance(schema, Mapping) else {}
+    if given.get("enum"):
+        return given["enum"][0]
+    properties = given.get("properties")
+    if isinstance(properties, Mapping):
+        return {name: _instance(inner) for name, inner in properties.items()}
+    values: dict[object, object] = {"boolean": True, "integer": 1, "number": 1.5, "string": "text", "array": []}
+    return values.get(given.get("type"), {})
 
 
 def prose(seed: str) -> Iterator[str]:

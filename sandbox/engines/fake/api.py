@@ -14,6 +14,7 @@ from sandbox.engines.fake.plan import Plan
 from sandbox.engines.fake.refused import RefusedError, check_media_type, read_object
 from sandbox.engines.fake.requests import Ask, read_ask
 from sandbox.engines.fake.responses import KEEP_ALIVE, Answer
+from sandbox.engines.fake.settings import changed_settings
 from sandbox.engines.fake.tokens import Tokenizer
 
 ROUTES: dict[str, tuple[str, ...]] = {
@@ -28,6 +29,8 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "/v1/chat/completions": ("POST",),
     "/v1/completions": ("POST",),
 }
+# Not vLLM's: FAKE_ENGINE anew, for an engine that serves.
+SETTINGS_PATH = "/fake/settings"
 _WRONG_VERSION = "0.10.0"
 
 
@@ -47,8 +50,8 @@ class Api:
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; never raises for what a client sent."""
-        if status := self._plan.settings.status.get(request.path):
-            return Response.of({"detail": "Not Found"} if status == 404 else {"error": "fault"}, status)
+        if fixed := self._fixed(request):
+            return fixed
         methods = ROUTES.get(request.path)
         if methods is None:
             return Response.of({"detail": "Not Found"}, 404)
@@ -62,6 +65,25 @@ class Api:
             return await self._route(request.path)(request)
         except RefusedError as refused:
             return Response.of(refused.body, refused.status)
+
+    def _fixed(self, request: Request) -> Response | None:
+        """What is not vLLM's."""
+        if (request.method, request.path) == ("PUT", SETTINGS_PATH):
+            return self._change(request.body)
+        status = self._plan.settings.status.get(request.path)
+        if status is None:
+            return None
+        return Response.of({"detail": "Not Found"} if status == 404 else {"error": "fault"}, status)
+
+    def _change(self, body: bytes) -> Response:
+        try:
+            settings = changed_settings(self._plan.settings, body.decode("utf-8", "replace"))
+        except ValueError as error:
+            return Response.of({"error": str(error)}, 400)
+        self._plan = self._plan.changed(settings)
+        self._core.change(self._plan)
+        self._completions = 0
+        return Response(204)
 
     def _guarded(self, request: Request) -> bool:
         keys = self._plan.api_keys

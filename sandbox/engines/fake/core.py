@@ -26,14 +26,18 @@ class Core:
     """Serves until its process ends."""
 
     def __init__(self, plan: Plan) -> None:
+        self.change(plan)
+        self.counters = Counters(plan.config.num_speculative_tokens if plan.config else 0)
+        self._slots = asyncio.Semaphore(plan.max_num_seqs)
+
+    def change(self, plan: Plan) -> None:
+        """Go on with a plan's settings; requests that run keep theirs."""
         settings = plan.settings
         config = None if plan.config is None or not plan.config.is_ngram else plan.config
         self._rules = Rules(config, plan.runner, plan.version.features, plan.max_model_len, settings.acceptance)
         if settings.never_draft:
             self._rules = replace(self._rules, config=None)
         self._settings = settings
-        self.counters = Counters(plan.config.num_speculative_tokens if plan.config else 0)
-        self._slots = asyncio.Semaphore(plan.max_num_seqs)
 
     async def run(self, work: Work) -> AsyncIterator[list[Step]]:
         """What the request gives: each time all steps since the last time, so a slow reader gets several at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.arguments import EngineArgs, read_args
 from engine.flags import tokens
@@ -53,6 +53,10 @@ class Plan:
     @property
     def version_text(self) -> str:
         return str(self.version.number or self.version.effective)
+
+    def changed(self, settings: Settings) -> Plan:
+        """The same engine with other settings."""
+        return replace(self, settings=settings, thinks=_thinks(self.args, settings, self.model))
 
 
 def make_plan(argv: Sequence[str], env: Mapping[str, str]) -> Plan | exits.Exit:
@@ -125,9 +129,7 @@ def _thinks(args: EngineArgs, settings: Settings, model: str) -> bool:
     """A Qwen3 chat model thinks unless its chat template is told not to."""
     if settings.think is not None:
         return settings.think
-    kwargs = _json(args.value("default-chat-template-kwargs"))
-    told = kwargs.get("enable_thinking", True) if isinstance(kwargs, dict) else True
-    return bool(re.search(r"(?:^|/)Qwen3-", model)) and told is not False
+    return bool(re.search(r"(?:^|/)Qwen3-", model)) and not args.thinking_off
 
 
 def _json(text: str | None) -> object:
@@ -158,6 +160,8 @@ def _shown(argv: Sequence[str], args: EngineArgs, version: EngineVersion, settin
         found[name] = _shown_value(token.name, token.values) if token.values else not negative
     if args.model:
         found["model"] = args.model
+    if args.chat_template_kwargs:
+        found["default_chat_template_kwargs"] = dict(args.chat_template_kwargs)
     if "served_model_name" in found:
         found["served_model_name"] = list(args.served_model_names)
     if "api_key" in found:

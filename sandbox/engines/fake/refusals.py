@@ -12,10 +12,10 @@ from engine.arguments import EngineArgs
 from engine.flags import Token, is_boolean, read_int, tokens
 from engine.models import ModelFacts
 from engine.names import FLAGS, METHODS, NEEDS_MODEL, NGRAM_METHODS, SPECULATIVE_KEYS, Presence, presence
-from engine.rules import ngram_runner
+from engine.rules import ngram_runner, runner_refuses_ngram
 from engine.speculative import effective_method, resolve
 from engine.speculative_flags import KEY_FLAGS
-from engine.versions import EngineVersion
+from engine.versions import EngineVersion, Version
 from sandbox.engines.fake.exits import Exit, field_error, unrecognized, value_error
 
 _CONFIG = "SpeculativeConfig"
@@ -199,6 +199,10 @@ def _combinations(
         yield Exit("AssertionError: spec decode is not supported.", "core")
     method = effective_method(raw)
     config = resolve(raw)
+    if method in NGRAM_METHODS and runner_refuses_ngram(version, {**env}):
+        recent = features.since >= Version(0, 29)
+        what = f"speculative method '{method}'" if recent else "ngram/ngram_gpu speculative decoding"
+        yield value_error("VllmConfig", f"Model Runner V2 does not yet support: {what}")
     on_v2 = method in NGRAM_METHODS and features.async_ngram_on_v2 and ngram_runner(version, {**env}) == "V2"
     if args.enabled("async-scheduling") and config and method not in features.async_methods and not on_v2:
         yield value_error("VllmConfig", features.async_refusal)

@@ -70,11 +70,14 @@ def read_ask(path: str, body: bytes, plan: Plan, tokenizer: Tokenizer) -> Ask:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """rendered: what is tokenised; asked: the user's last words, which choose the answer; thinks: None unless said."""
+    """rendered: what is tokenised; asked: the user's last words, which choose the answer; thinks: None unless said;
+    schema: what the answer has to be JSON of, None for free text.
+    """
 
     rendered: str
     asked: str
     thinks: bool | None = None
+    schema: Mapping[str, object] | None = None
 
 
 def _chat_prompt(given: Mapping[str, object]) -> _Prompt:
@@ -92,7 +95,19 @@ def _chat_prompt(given: Mapping[str, object]) -> _Prompt:
         asked = content if role == "user" else asked
     kwargs = given.get("chat_template_kwargs")
     thinks = kwargs.get("enable_thinking") if isinstance(kwargs, dict) else None
-    return _Prompt("".join(rendered) + "<|im_start|>assistant\n", asked, None if thinks is None else bool(thinks))
+    rendered.append("<|im_start|>assistant\n")
+    return _Prompt("".join(rendered), asked, None if thinks is None else bool(thinks), _schema(given))
+
+
+def _schema(given: Mapping[str, object]) -> Mapping[str, object] | None:
+    """The schema of response_format, as all versions take it, or of structured_outputs (from 0.12 on)."""
+    for keys in (("response_format", "json_schema", "schema"), ("structured_outputs", "json")):
+        found: object = given
+        for key in keys:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping):
+            return found
+    return None
 
 
 def _content(value: object) -> str:
@@ -121,10 +136,12 @@ def _answer(
 ) -> tuple[list[int], int, str | None]:
     """The answer's tokens with its end token, how many of them are thinking, and the stop string that ends it."""
     thinking: list[int] = []
-    if plan.settings.think or (plan.thinks if prompt.thinks is None else prompt.thinks):
+    thinks = plan.settings.think or (plan.thinks if prompt.thinks is None else prompt.thinks)
+    # A grammar holds from the first token on, unless a parser tells it where thinking ends.
+    if thinks and (prompt.schema is None or plan.args.value("reasoning-parser") is not None):
         words = "".join(itertools.islice(answers.prose(prompt.asked + " thinking"), _THINKING_WORDS))
         thinking = tokenizer.encode(f"<think>\n{words}\n</think>\n\n")
-    text, stopped_by = _stopped(_text(prompt.asked, plan, tokenizer), given.get("stop"))
+    text, stopped_by = _stopped(_text(prompt, plan, tokenizer), given.get("stop"))
     tokens = [*thinking, *tokenizer.encode(text)]
     least = given.get("min_tokens")
     wanted = limit if given.get("ignore_eos") else least if isinstance(least, int) else 0
@@ -135,18 +152,34 @@ def _answer(
     return tokens, len(thinking), stopped_by
 
 
-def _text(asked: str, plan: Plan, tokenizer: Tokenizer) -> str:
-    wanted = plan.settings.answer
+def _text(prompt: _Prompt, plan: Plan, tokenizer: Tokenizer) -> str:
+    settings, asked = plan.settings, prompt.asked
+    if prompt.schema is not None and settings.guided != "ignored":
+        return _guided(prompt.schema, settings.guided)
+    wanted = settings.answer
     if isinstance(wanted, dict):
         return wanted.get("text", "")
-    if wanted == "empty":
-        return ""
     if wanted == "copy" and (copied := answers.copied(asked)) is not None:
         return copied
+    if wanted == "copy" and (known := answers.known(asked)) is not None:
+        wanted = settings.question
+        if wanted == "known":
+            return known
+    if wanted == "empty":
+        return ""
     words: Iterator[str] = answers.prose(asked)
     if wanted in ("loop", "garbage"):
         words = itertools.repeat(" again") if wanted == "loop" else answers.garbage(asked)
-    return tokenizer.decode(itertools.islice(_encoded(words, tokenizer), plan.settings.answer_tokens)).lstrip()
+    return tokenizer.decode(itertools.islice(_encoded(words, tokenizer), settings.answer_tokens)).lstrip()
+
+
+def _guided(schema: Mapping[str, object], kind: str) -> str:
+    if kind == "refused":
+        raise RefusedError(400, "Structured outputs are not supported by this engine.")
+    if kind == "failing":
+        raise RefusedError(500, "Failed to advance FSM for request.", "InternalServerError")
+    text = answers.instance(schema)
+    return text[: len(text) // 2] if kind == "invalid" else text
 
 
 def _stopped(text: str, stop: object) -> tuple[str, str | None]:

@@ -52,9 +52,9 @@ class Answer:
         tokens = [token for step in steps for token in step.tokens]
         self.steps += steps
         edge = max(0, self.ask.thinking - self.made) if self._parses_reasoning else 0
-        for part in (tokens[:edge], tokens[edge:]):
-            if part:
-                yield self._part(part)
+        parts = [[token] for token in tokens] if self.plan.settings.split_steps else [tokens[:edge], tokens[edge:]]
+        for part in filter(None, parts):
+            yield self._part(part)
 
     def closing(self) -> Iterator[bytes]:
         """The usage event, if asked for, and the end mark."""

@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 ANSWERS = ("copy", "prose", "empty", "loop", "garbage")
+# What has happened once the engine serves: a change of these would have no effect.
+AT_START = (
+    "load_seconds", "device_memory_gib", "exit", "hang_loading", "ignore_speculation", "start_lines", "print_api_key",
+)  # fmt: skip
+LIES_AT_START = ("args_line", "config_line")
+QUESTIONS = ("known", "prose", "empty", "loop", "garbage")
+GUIDED = ("valid", "invalid", "ignored", "refused", "failing")
 LIES = ("args_line", "config_line", "metrics", "version")
 
 
@@ -21,6 +28,8 @@ class Settings:
     answer_tokens: int = 64
     acceptance: float = 1.0
     answer: str | dict[str, str] = "copy"
+    question: str = "known"
+    guided: str = "valid"
     think: bool | None = None
     device_memory_gib: float = 22.03
     exit: str | dict[str, object] | None = None
@@ -33,6 +42,7 @@ class Settings:
     stall_seconds: float = 0.0
     cut_stream: bool = False
     merge_steps: int = 1
+    split_steps: bool = False
     start_lines: bool = True
     lie: str | None = None
     print_api_key: bool = False
@@ -65,6 +75,16 @@ def read_settings(text: str | None) -> Settings:
     return settings
 
 
+def changed_settings(old: Settings, text: str) -> Settings:
+    """Settings for an engine that serves. ValueError as read_settings, and for what is over."""
+    new = read_settings(text)
+    for name in (*AT_START, "lie"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after and (name != "lie" or {before, after} & {*LIES_AT_START}):
+            raise ValueError(f"error: FAKE_ENGINE.{name}: {after!r}: it has an effect at start only; it was {before!r}")
+    return new
+
+
 def _fits(value: object, wanted: str) -> bool:
     if isinstance(value, bool):
         return "bool" in wanted
@@ -74,10 +94,10 @@ def _fits(value: object, wanted: str) -> bool:
 
 
 def _check_choices(settings: Settings) -> None:
-    if isinstance(settings.answer, str) and settings.answer not in ANSWERS:
-        raise ValueError(f"error: FAKE_ENGINE.answer: {settings.answer!r}: unknown; known are {', '.join(ANSWERS)}")
-    if settings.lie is not None and settings.lie not in LIES:
-        raise ValueError(f"error: FAKE_ENGINE.lie: {settings.lie!r}: unknown; known are {', '.join(LIES)}")
+    for name, choices in (("answer", ANSWERS), ("question", QUESTIONS), ("guided", GUIDED), ("lie", LIES)):
+        value = getattr(settings, name)
+        if isinstance(value, str) and value not in choices:
+            raise ValueError(f"error: FAKE_ENGINE.{name}: {value!r}: unknown; known are {', '.join(choices)}")
     for name in ("load_seconds", "tokens_per_second", "ttft_seconds", "draft_cost", "stall_seconds"):
         if getattr(settings, name) < 0:
             raise ValueError(

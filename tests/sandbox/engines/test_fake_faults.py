@@ -21,6 +21,7 @@ from tests.sandbox.engines.fake import (
     PROSE,
     RENAMED,
     SEED,
+    args_of,
     environment,
     serving,
     started,
@@ -111,6 +112,58 @@ def test_garbage_is_no_copy_and_prose_is_what_it_says() -> None:
             assert fake.measure(COPY).acceptance_rate in (None, 0)
         assert len(text) > 50
         assert "def cart" not in text
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}, "bright": {"type": "boolean"}},
+}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "sky", "schema": SCHEMA}}
+QUESTION = "What is the capital of France?"
+
+
+@pytest.mark.parametrize("version", ["0.11.2", "0.33.0"])
+def test_a_schema_and_the_known_question_are_answered(version: str) -> None:
+    with serving(args_of(version), version) as fake:
+        answers = [fake.answer("Which colour?", **{name: value}).text for name, value in (
+            ("response_format", FORMAT), ("structured_outputs", {"json": SCHEMA}),
+        )]  # fmt: skip
+        question = fake.answer(QUESTION).text.rpartition("\n")[2]
+    assert [json.loads(text) for text in answers] == [{"colour": "red", "bright": True}] * 2
+    assert question == "The capital of France is Paris."
+
+
+def test_faults_are_switched_while_it_serves() -> None:
+    with serving() as fake:
+
+        def switched(**settings: object) -> tuple[int, str, str]:
+            body = {"tokens_per_second": 0, **settings}
+            assert fake.request("PUT", "/fake/settings", body)[0] == 204
+            status, guided = fake.ask("Which colour?", response_format=FORMAT)
+            text = guided["choices"][0]["message"]["content"] if status == 200 else guided["error"]["message"]
+            return status, text, fake.answer(QUESTION).text
+
+        assert switched(guided="invalid")[:2] == (200, '{"colour": "red"')
+        assert switched(guided="refused")[:2] == (400, "Structured outputs are not supported by this engine.")
+        assert switched(guided="failing")[0] == 500
+        assert switched(guided="ignored", question="loop") == (
+            200, switched(guided="ignored")[1], " ".join(["again"] * 64),
+        )  # fmt: skip
+        assert switched(question="empty")[2] == ""
+        assert switched()[1:] == ('{"colour": "red", "bright": true}', "The capital of France is Paris.")
+        status, refused = fake.request("PUT", "/fake/settings", {"ignore_speculation": True})
+        assert (status, json.loads(refused)["error"].partition(":")[0]) == (400, "error")
+        assert b"at start only" in refused
+        assert fake.request("PUT", "/fake/settings", {"speed": 1})[0] == 400
+        assert fake.ask()[0] == 200
+
+
+def test_an_event_can_be_one_token_whatever_a_step_gave() -> None:
+    with serving(settings={"split_steps": True}) as fake:
+        found = fake.stream(max_tokens=200, stream_options={"include_usage": True})
+        assert fake.measure(COPY).accepted
+    assert found.usage is not None
+    assert found.chunks == found.usage.completion_tokens + 1, "and one that names the role"
 
 
 @pytest.mark.parametrize("status", [404, 500, 503])

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from engine.causes import explain_log
+from engine.rules import check_engine
 from engine.versions import EngineVersion
 from sandbox.engines.fake import exits
 from sandbox.engines.fake.log import Log
@@ -229,6 +230,30 @@ def test_environment_can_refuse_and_allow() -> None:
     assert "VLLM_PORT 'tcp://10.96.0.7:8000' appears to be a URI" in str(end(ARGS, "0.23.0", service))
     allowed = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1", "FAKE_ENGINE": '{"device_memory_gib": 80}'}
     assert end(("--model=Qwen/Qwen3-8B", "--max-model-len=50000"), "0.23.0", allowed) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "what"),
+    [
+        ("0.20.0", None),
+        ("0.23.0", "ngram/ngram_gpu speculative decoding"),
+        ("0.26.0", "ngram/ngram_gpu speculative decoding"),
+        ("0.29.0", "speculative method 'ngram'"),
+        ("0.31.0", "speculative method 'ngram'"),
+        ("0.32.0", None),
+        ("0.33.0", None),
+    ],
+)
+def test_a_forced_v2_runner_is_refused_where_it_has_no_ngram(version: str, what: str | None) -> None:
+    forced = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
+    found = end(ARGS, version, forced)
+    assert (found is None) is (what is None)
+    assert what is None or f"Model Runner V2 does not yet support: {what}" in str(found)
+    # As the check before the deployment says it.
+    refused = {f.path for f in check_engine(f"vllm/vllm-openai:v{version}", ARGS, forced) if f.severity == "error"}
+    assert ("env.VLLM_USE_V2_MODEL_RUNNER" in refused) is (what is not None)
+    assert end(ARGS, version, {"VLLM_USE_V2_MODEL_RUNNER": "0"}) is None
+    assert end(tuple(arg for arg in ARGS if "speculative" not in arg), version, forced) is None, "the baseline starts"
 
 
 def test_a_build_for_cpus_speculates_only_from_0_20_on() -> None:
