@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field
 
 from bench.pairs import METRICS, Metric, Pair, Paired, Placed, Reason, neighbours, pair_up, placed
 from bench.records import Arm, Engine, Run, RunFolder
+from bench.scrape import Scrape, difference, prefix_hits
 from bench.stats import Estimate, SignTest, case_means, drift_cancels, estimate, noise_floor, sign_test
-from engine.metrics import Metrics, SpeculationDelta, parse_metrics, speculation_delta
+from engine.metrics import SpeculationDelta
 from engine.versions import EngineVersion
 
 # Raised when a field changes its meaning or goes away.
@@ -255,9 +256,9 @@ def _caveats(places: Sequence[Placed], order: str) -> Iterator[str]:
             yield f"{replicas} replicas served {name}"
     for place in places:
         yield from (f"block {place.block.order} ({place.arm.value}): {problem}" for problem in place.block.problems)
-        hits = _prefix_hits(place)
-        if hits > 0 and not place.run.run.prefix_caching:
-            yield f"{hits:.0f} tokens came from the prefix cache in block {place.block.order}, which was to be off"
+        hits = prefix_hits(*_scrapes(place), place.run.run.service.model)
+        if hits and not place.run.run.prefix_caching:
+            yield f"{hits} tokens came from the prefix cache in block {place.block.order}, which was to be off"
     for folder in dict.fromkeys(place.run.path for place in places):
         notes = next(place.run.notes for place in places if place.run.path == folder)
         yield from (note.line() for note in notes)
@@ -285,9 +286,9 @@ def _equality(answered: Sequence[Pair], base: Sequence[Placed]) -> Equality:
     null = list(neighbours(base))
     different = [pair for pair in answered if pair.baseline.text != pair.speculative.text]
     found = [_difference(pair) for pair in different]
-    first: dict[str, Difference] = {}
-    for difference in found:
-        first.setdefault(difference.case, difference)
+    first: dict[tuple[str, str], Difference] = {}
+    for one in found:
+        first.setdefault((one.family, one.case), one)
     lengths = [p.baseline.usage == p.speculative.usage for p in answered]
     same = [_normal(p.baseline.text) == _normal(p.speculative.text) for p in answered]
     return Equality(
@@ -297,7 +298,7 @@ def _equality(answered: Sequence[Pair], base: Sequence[Placed]) -> Equality:
         statistics.fmean(lengths),
         len(null),
         statistics.fmean(p.baseline.text == p.speculative.text for p in null) if null else None,
-        min((difference.at for difference in found), default=None),
+        min((one.at for one in found), default=None),
         tuple(list(first.values())[:SHOWN]),
     )
 
@@ -362,21 +363,13 @@ def _definition(engine: Engine) -> str:
 
 def _delta(place: Placed) -> SpeculationDelta:
     """What the engine counted in a block, by the two scrapes around it."""
-    return speculation_delta(*_scrapes(place))
+    return difference(*_scrapes(place), place.run.run.service.model)
 
 
-def _prefix_hits(place: Placed) -> float:
-    """Prompt tokens that a block found in the prefix cache, 0 when the scrapes do not say."""
-    totals = [metrics.totals(metrics.models[0]) if len(metrics.models) == 1 else None for metrics in _scrapes(place)]
-    counts = [found.prefix_hits or 0.0 for found in totals if found]
-    return counts[1] - counts[0] if len(counts) == 2 else 0.0
-
-
-def _scrapes(place: Placed) -> tuple[Metrics, Metrics]:
-    before, after = (
-        parse_metrics(str(s.get("page", ""))) for s in (place.block.metrics_before, place.block.metrics_after)
-    )
-    return before, after
+def _scrapes(place: Placed) -> tuple[Scrape, Scrape]:
+    path = f"blocks[{place.block.index}]"
+    before, after = place.block.metrics_before, place.block.metrics_after
+    return Scrape.from_json(before, f"{path}.metrics_before"), Scrape.from_json(after, f"{path}.metrics_after")
 
 
 def _costs(arms: Iterable[Sequence[Placed]], price_per_hour: float | None) -> Iterator[Cost]:

@@ -151,9 +151,10 @@ class Request:
 
     ttft_s: to the first text of the answer, thinking included; end_s: to the last event with a choice; chunk_times_s:
     of each event with text; tokens_per_chunk: one number for each of these, null when the engine does not say; text:
-    thinking included; status: of HTTP, null without an answer; error: why the request cannot be counted, null when it
-    can; client_idle_s: from the end of the worker's last request to the send of this one; loop_lag_s: the longest
-    that the client's event loop was late while the request ran.
+    the answer; reasoning: the thinking before it, if the server keeps it apart; status: of HTTP, null without an
+    answer; error: why the request cannot be counted, null when it can; client_idle_s: from the end of the worker's
+    last request to the send of this one; loop_lag_s: the longest that the client's event loop was late while the
+    request ran.
     """
 
     block: int
@@ -175,7 +176,16 @@ class Request:
     error: str | None
     client_idle_s: float
     loop_lag_s: float
+    reasoning: str = ""
     schema: int = SCHEMA
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Seconds a token after the first: (end - TTFT)/(n - 1), n from usage; None below two tokens or on error."""
+        tokens = self.usage.completion_tokens if self.usage else 0
+        if self.error is not None or self.end_s is None or self.ttft_s is None or tokens < 2:
+            return None
+        return (self.end_s - self.ttft_s) / (tokens - 1)
 
     def to_line(self) -> str:
         """The line, with its end."""
@@ -217,6 +227,12 @@ class RunFolder:
     run: Run
     requests: tuple[Request, ...]
     notes: tuple[Finding, ...] = ()
+
+    @property
+    def measured(self) -> tuple[Request, ...]:
+        """What counts: no warm-up, and nothing of a block that has problems (a resumed run has done it again)."""
+        sound = {block.index for block in self.run.blocks if not block.problems}
+        return tuple(request for request in self.requests if request.block in sound and not request.warmup)
 
 
 def read_run(folder: Path) -> RunFolder:
