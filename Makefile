@@ -47,7 +47,7 @@ $(STAMP): requirements.txt pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is older: make PYTHON=python3.11 setup"; exit 1; }
 	@test -x $(BIN)/pip -o -x $(UV) || $(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: install it (Debian: apt install python3-venv)"; exit 1; }
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
-	@$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt -r requirements.txt --group tools --group test --group sandbox
+	@$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt -r requirements.txt --group tools --group test --group sandbox --group bench
 	@touch $@
 
 clean: ## remove the environment and caches inside the checkout (the sandbox must be down)

@@ -31,8 +31,19 @@ class SseParser:
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that this chunk completes."""
-        self._buffer += chunk
         events: list[SseEvent] = []
+        if not self._after_cr and b"\r" not in chunk:
+            # What engines send: lines end with LF alone, and no line end stands in the buffer.
+            first, *rest = chunk.split(b"\n")
+            self._buffer += first
+            if rest:
+                self._line(bytes(self._buffer), events)
+                for line in rest[:-1]:
+                    self._line(line, events)
+                self._buffer[:] = rest[-1]
+            self._searched = len(self._buffer)
+            return events
+        self._buffer += chunk
         start = 0
         while (end := self._line_end(start)) >= 0:
             line = bytes(self._buffer[start:end])
@@ -68,6 +79,9 @@ class SseParser:
             if self._data:
                 events.append(SseEvent("\n".join(self._data), self._name or "message"))
             self._data, self._name = [], ""
+            return
+        if raw.startswith(b"data: "):
+            self._data.append(raw[6:].decode("utf-8", "replace"))
             return
         field, _, value = raw.decode("utf-8", "replace").partition(":")
         value = value.removeprefix(" ")

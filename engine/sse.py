@@ -41,9 +41,10 @@ class Completion:
 
     text, reasoning: the answer and the thinking before it; usage: None when the server did not send it; chunks: events
     that had a choice; first_byte, first_token, last_choice: stamps of the first byte, the first text (of either kind)
-    and the last event with a choice; token_stamps: of each event with text; done: the stream ended with [DONE], or
-    the body was whole; errors: what the server or the stream reported; speculation: the server's own numbers for this
-    request (`metrics.speculative_decoding`), if it sends them.
+    and the last event with a choice; token_stamps: of each event with text; token_counts: the completion tokens so far
+    at each of them, by the event's own usage or by token ids, None when it has neither; done: the stream ended with
+    [DONE], or the body was whole; errors: what the server or the stream reported; speculation: the server's own numbers
+    for this request (`metrics.speculative_decoding`), if it sends them.
     """
 
     text: str = ""
@@ -57,6 +58,7 @@ class Completion:
     first_token: float | None = None
     last_choice: float | None = None
     token_stamps: tuple[float, ...] = ()
+    token_counts: tuple[int | None, ...] = ()
     token_ids: tuple[int, ...] = ()
     prompt_token_ids: tuple[int, ...] = ()
     speculation: Mapping[str, object] | None = None
@@ -86,6 +88,7 @@ class CompletionStream:
     _reasoning: list[str] = field(default_factory=list)
     _tools: dict[int, list[str]] = field(default_factory=dict)
     _stamps: list[float] = field(default_factory=list)
+    _counts: list[int | None] = field(default_factory=list)
     _ids: list[int] = field(default_factory=list)
     _prompt_ids: list[int] = field(default_factory=list)
     _errors: list[str] = field(default_factory=list)
@@ -110,9 +113,12 @@ class CompletionStream:
         self._event(SseEvent(body.decode("utf-8", "replace")), None)
         self._done = not self._errors
 
-    def finish(self, at: float | None = None) -> Completion:
-        """The body has ended; at: when (only needed if the last event is not closed by a blank line)."""
-        for event in self._parser.finish():
+    def finish(self, at: float | None = None, *, cut: bool = False) -> Completion:
+        """The body has ended; at: when (only needed if the last event is not closed by a blank line).
+
+        cut: it broke off, so what stands of an unfinished event is no event.
+        """
+        for event in [] if cut else self._parser.finish():
             self._event(event, at)
         return Completion(
             text="".join(self._text),
@@ -126,6 +132,7 @@ class CompletionStream:
             first_token=self._stamps[0] if self._stamps else None,
             last_choice=self._last_choice,
             token_stamps=tuple(self._stamps),
+            token_counts=tuple(self._counts),
             token_ids=tuple(self._ids),
             prompt_token_ids=tuple(self._prompt_ids),
             speculation=self._speculation,
@@ -150,34 +157,41 @@ class CompletionStream:
         self._payload(payload, at)
 
     def _payload(self, payload: Mapping[str, object], at: float | None) -> None:
-        if error := _error(payload):
+        if ("error" in payload or payload.get("object") == "error") and (error := _error(payload)):
             self._errors.append(error)
             return
-        self._usage = _usage(payload.get("usage")) or self._usage
+        usage = _usage(payload.get("usage"))
+        self._usage = usage or self._usage
         self._model = _text(payload.get("model")) or self._model
-        metrics = _mapping(payload.get("metrics"))
-        self._speculation = _mapping(metrics.get("speculative_decoding")) or self._speculation
-        self._prompt_ids += _ids(payload.get("prompt_token_ids"))
+        if "metrics" in payload:
+            metrics = _mapping(payload["metrics"])
+            self._speculation = _mapping(metrics.get("speculative_decoding")) or self._speculation
+        if "prompt_token_ids" in payload:
+            self._prompt_ids += _ids(payload["prompt_token_ids"])
         choices = payload.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                self._choice(choice, at)
+                self._choice(choice, usage, at)
 
-    def _choice(self, choice: Mapping[str, object], at: float | None) -> None:
+    def _choice(self, choice: Mapping[str, object], usage: Usage | None, at: float | None) -> None:
         self._chunks += 1
         self._last_choice = at
         self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
-        self._ids += _ids(choice.get("token_ids"))
+        ids = _ids(choice.get("token_ids"))
+        self._ids += ids
         self._prompt_ids += _ids(choice.get("prompt_token_ids"))
         delta = _mapping(choice.get("delta")) or _mapping(choice.get("message"))
         text = _text(delta.get("content")) or _text(choice.get("text"))
         # Some versions send the thinking under both names.
         reasoning = _text(delta.get("reasoning")) or _text(delta.get("reasoning_content"))
-        called = self._tool_calls(delta.get("tool_calls"))
-        self._text.append(text)
-        self._reasoning.append(reasoning)
+        called = "tool_calls" in delta and self._tool_calls(delta["tool_calls"])
+        if text:
+            self._text.append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
         if (text or reasoning or called) and at is not None:
             self._stamps.append(at)
+            self._counts.append(usage.completion_tokens if usage else len(self._ids) if ids else None)
 
     def _tool_calls(self, calls: object) -> bool:
         some = False

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.loops import find_loop
 from engine.redact import redact
 from engine.sse import Completion
 
@@ -25,10 +26,6 @@ from engine.sse import Completion
 # a small model that drops the end of the list still has half.
 EXACT_SHARE = 0.9
 FAIR_SHARE = 0.5
-# A part of a text that is this many characters long and consists of at least this many repeats is a loop: neither
-# task has such a part (white space counts as one character).
-LOOP_LENGTH = 60
-LOOP_REPEATS = 4
 # Characters of an answer that are quoted as evidence.
 _QUOTED = 160
 
@@ -182,20 +179,6 @@ def _spelled(choices: Mapping[str, tuple[object, ...]]) -> Iterator[str]:
 def is_thinking(completion: Completion) -> bool:
     """Whether the answer begins with thinking, in its own field or in the text."""
     return bool(completion.reasoning.strip()) or completion.text.lstrip().startswith("<think>")
-
-
-def find_loop(text: str) -> str | None:
-    """The part that a text repeats over and over, None when it does not."""
-    text = " ".join(text.split())
-    for period in range(1, len(text) // LOOP_REPEATS + 1):
-        # A run of n characters that equal those one period before is n/period repeats after the first.
-        needed = max(LOOP_LENGTH - period, period * (LOOP_REPEATS - 1))
-        run = 0
-        for place in range(period, len(text)):
-            run = run + 1 if text[place] == text[place - period] else 0
-            if run >= needed:
-                return text[place - period + 1 : place + 1]
-    return None
 
 
 def quoted(text: str, limit: int = _QUOTED) -> str:

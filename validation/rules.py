@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine import decode
 from engine.findings import Problems
-from validation import decode
 from validation.verdict import Outcome, Reading, Says, Witness, WitnessName
 
 ON, OFF, DIFFERS = Reading.ON, Reading.OFF, Reading.DIFFERS

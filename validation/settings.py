@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from json import dumps
 
+from engine import decode
 from engine.findings import Problems
-from validation import decode
 
 SCHEMA = 1
 # Where the Job's volumes are mounted; the stack uses the same constants.

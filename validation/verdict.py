@@ -11,8 +11,8 @@ import textwrap
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from engine import decode
 from engine.findings import Problems
-from validation import decode
 
 # Raised when a field changes its meaning or goes away; readers refuse any other number.
 SCHEMA = 1

@@ -103,8 +103,25 @@ def test_an_answer_is_put_together_whole() -> None:
         first_token=2.0,
         last_choice=4.0,
         token_stamps=(2.0, 3.0),
+        token_counts=(None, None),
         done=True,
     )
+
+
+def test_tokens_so_far_stand_at_each_event_with_text() -> None:
+    def counted(tokens: int, **fields: object) -> dict[str, object]:
+        return {**delta(**fields), "usage": {"prompt_tokens": 5, "completion_tokens": tokens}}
+
+    ids = {"choices": [{"index": 0, "delta": {"content": "c"}, "token_ids": [7, 8]}]}
+    by_usage = stream(*data(counted(0, role="assistant", content=""), counted(1, content="a"), counted(6, content="b")))
+    by_ids = stream(*data(ids, delta(content="d"), ids))
+    assert (by_usage.token_counts, by_ids.token_counts) == ((1, 6), (2, None, 4))
+
+
+def test_what_stands_of_an_event_when_the_body_broke_off_is_no_event() -> None:
+    found = CompletionStream()
+    found.feed(b'data: {"choi', 1.0)
+    assert found.finish(2.0, cut=True).errors == ()
 
 
 def test_e40_tokens_come_from_usage_and_chunks_are_counted_apart() -> None:

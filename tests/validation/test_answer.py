@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from engine.loops import find_loop
 from engine.sse import Completion
 from tests.validation.shared import SHARED, needs_shared
-from validation.answer import CHAT, COPY, EDIT, GUIDED, Grade, Task, find_loop, grade
+from validation.answer import CHAT, COPY, EDIT, GUIDED, Grade, Task, grade
 
 LIST = COPY.prompt.partition("\n\n")[2]
 EDITED = (

@@ -22,12 +22,16 @@ def error(path: str, value: object, why: str, remedy: str = "") -> Finding:
 def load_object(text: str | bytes, path: str) -> dict[str, Any]:
     """The JSON object in `text`; Problems when it is not one."""
     try:
-        document = json.loads(text)
-    except ValueError as problem:
+        document = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as problem:
         raise Problems([error(path, None, f"not JSON: {problem}")]) from problem
     if not isinstance(document, dict):
         raise Problems([error(path, document, "not a JSON object")])
     return document
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def require_schema(document: Mapping[str, Any], known: int, path: str) -> None:
@@ -52,6 +56,8 @@ def _read(kind: object, value: object, path: str, findings: list[Finding]) -> ob
         return None if value is None else _read(get_args(kind)[0], value, path, findings)
     if get_origin(kind) is tuple:
         return _read_list(get_args(kind)[0], value, path, findings)
+    if get_origin(kind) is dict:  # names that are not ours, any values
+        return _read_scalar(dict, value, path, findings)
     if not isinstance(kind, type):
         raise TypeError(f"{path}: fields of kind {kind!r} are not read")
     if dataclasses.is_dataclass(kind):

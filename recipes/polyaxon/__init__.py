@@ -1,0 +1,1 @@
+"""Scripts with the command lines of the Polyaxon tutorial; all they do is in bench/."""
