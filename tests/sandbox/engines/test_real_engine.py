@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +19,13 @@ from engine.sse import Usage
 from engine.versions import EngineVersion
 from sandbox.engines import real
 from sandbox.engines.fake.drafting import Rules
-from sandbox.layout import Layout
 from tests.sandbox.engines.fake import COPY, SEED, SPEC, Fake
 from tests.sandbox.engines.reference import replay
+from tests.sandbox.engines.vllm import vllm
 
 # A start takes about a minute of processor time, more when others want it too; an install comes on top.
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 
-START_SECONDS = 600
 HOST = "127.79.0.1"
 MODEL = "smollm2-135m-spec"
 # The recipe's arguments.
@@ -48,34 +44,8 @@ REPEATING = "red, green, blue, " * 30
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fake]:
-    """The engine as a container starts it: `python -m sandbox.engines.real`, in a session of its own."""
-    layout = Layout.from_env()
-    real.ensure(layout, print)
-    output = tmp_path_factory.mktemp("engine") / "log"
-    env = {"PATH": os.environ["PATH"], "HOME": str(output.parent), "PYTHONPATH": str(layout.repository), **layout.env()}
-    with output.open("wb") as file:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "sandbox.engines.real", *ARGS, "--host", HOST],
-            env={**env, "VLLM_LOG_STATS_INTERVAL": "1"},
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    found = Fake(HOST, child, output, model=MODEL)
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                if found.request("GET", "/health")[0] == 200:
-                    break
-            except OSError:
-                assert child.poll() is None, found.text()[-3000:]
-                assert time.monotonic() < deadline, found.text()[-3000:]
-                time.sleep(0.5)
+    with vllm(tmp_path_factory.mktemp("engine"), ARGS, HOST, MODEL) as found:
         yield found
-    finally:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
 
 
 def test_its_log_and_version_say_what_was_started(engine: Fake) -> None:
