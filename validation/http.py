@@ -87,9 +87,9 @@ def _refused(url: str, problem: urllib.error.HTTPError) -> HttpError:
     except (OSError, http.client.HTTPException):
         body = ""
     said = f": {body}" if body else ""
-    return HttpError(
-        f"{url} answers {problem.code} {problem.reason}{said}", problem.code, retry=problem.code in _NOT_YET
-    )
+    # By the Gateway API a route whose Service is not there yet answers 500; an engine's own is JSON.
+    retry = problem.code in _NOT_YET or (problem.code == http.client.INTERNAL_SERVER_ERROR and body[:1] != "{")
+    return HttpError(f"{url} answers {problem.code} {problem.reason}{said}", problem.code, retry=retry)
 
 
 def _no_answer(url: str, problem: Exception) -> HttpError:

@@ -242,9 +242,10 @@ def test_one_wrong_replica_is_not_outvoted(
     assert wrong.name in found.sentence
 
 
-def test_a_route_that_comes_up_is_waited_for(kube: KubeServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_route_that_comes_up_is_waited_for(kube: KubeServer, tmp_path: Path, status: int) -> None:
     with engine(tmp_path) as served, gateway(served.url) as route:
-        route.refuse = [503]
+        route.refuse = [status]
         found = run(kube, job([served], address=route.url), [served], patience_s=10)
     assert (found.verdict, route.seen.count("POST /v1/chat/completions")) == ("speculating", 5)
 
