@@ -20,6 +20,8 @@ from tests.bench.experiments import measure, metrics
 from tests.bench.hostile import HANG, PLAIN, answer, hostile
 from tests.sandbox.engines.fake import BASE, NO_THINKING, ROOT, Fake, serving
 
+pytestmark = pytest.mark.process
+
 OWN = [{"case": str(i), "family": "copy", "prompt": f"Repeat this list of words exactly: {i} lamp, river, lamp, river"}
        for i in range(3)]  # fmt: skip
 

@@ -20,6 +20,8 @@ from sandbox import binaries, gobuild, tools
 from sandbox.layout import Layout
 from sandbox.tools import TOOLS, OnPath, Tool, printed_version, tool
 
+pytestmark = pytest.mark.process
+
 # Says its version; `build` runs $FAKE_BUILD and writes the program, `list` names a module's folder.
 GO = """\
 #!/bin/sh

@@ -18,6 +18,8 @@ from validation.kube import Kube
 from validation.run import validate
 from validation.verdict import Outcome, Reading, Verdict, WitnessName
 
+pytestmark = pytest.mark.process
+
 LIVE, LOG, METRICS, BEHAVIOUR = (
     WitnessName.LIVE_ARGS,
     WitnessName.ENGINE_LOG,

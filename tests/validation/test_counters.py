@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.validation.engines import engine, gateway, page
 from tests.validation.kube_server import KubeServer
 from tests.validation.validating import job, readings, run
 from validation.kube import Kube
 from validation.run import validate
 from validation.verdict import Outcome, Reading, WitnessName
+
+pytestmark = pytest.mark.process
 
 METRICS = WitnessName.METRICS
 

@@ -16,6 +16,8 @@ from validation.kube import Kube
 from validation.run import validate
 from validation.verdict import Verdict, WitnessName
 
+pytestmark = pytest.mark.process
+
 PLACE = ("speculation-validation", CONFIG_MAP)
 LOG = WitnessName.ENGINE_LOG
 SECRET = "tok-3f9a71c2"

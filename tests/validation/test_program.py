@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.validation.engines import BASELINE_ARGS, SPEC_ARGS, engine
 from tests.validation.kube_server import KubeServer
 from tests.validation.validating import job
 from validation.package import build_zipapp
 from validation.verdict import Outcome, Verdict
+
+pytestmark = pytest.mark.process
 
 
 def run_program(program: Path, kube: KubeServer, given: Path | None, *options: str) -> subprocess.CompletedProcess[str]:

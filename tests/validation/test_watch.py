@@ -16,6 +16,8 @@ from validation.package import build_zipapp
 from validation.verdict import Outcome, Verdict
 from validation.watch import message, reason
 
+pytestmark = pytest.mark.process
+
 NAMESPACE, CRON_JOB, UID = "speculation-validation", "speculation-validation", "2f0c"
 OWNER = {"apiVersion": "batch/v1", "kind": "CronJob", "name": CRON_JOB, "uid": UID}
 

@@ -10,6 +10,8 @@ import pytest
 from engine.sse import Usage
 from tests.sandbox.engines.fake import ARGS, BASE, COPY, PROSE, RENAMED, SPEC, args_of, serving
 
+pytestmark = pytest.mark.process
+
 
 def test_completions_tokenize_models_and_unknown_routes() -> None:
     with serving() as fake:

@@ -28,6 +28,8 @@ from tests.sandbox.engines.fake import (
 )
 from tests.sandbox.kubectl import eventually
 
+pytestmark = pytest.mark.process
+
 BASELINE = (*BASE, NO_THINKING)
 
 

@@ -21,6 +21,8 @@ from tests.sandbox.engines.fake import ARGS, BASE, COPY, NO_THINKING, PROSE, REN
 from tests.sandbox.engines.reference import replay
 from tests.sandbox.kubectl import eventually
 
+pytestmark = pytest.mark.process
+
 # Which model runner serves n-gram in each version: it decides which match is taken and how many drafts are made.
 RUNNERS: dict[str, Runner] = {"0.11.2": "V1", "0.14.0": "V1", "0.23.0": "V1", "0.32.0": "V2", "0.33.0": "V2"}
 CONFIG = SpeculativeConfig("ngram", 5, 2, 4)

@@ -12,6 +12,8 @@ from sandbox import state
 from sandbox.engines import real
 from sandbox.layout import Layout
 
+pytestmark = pytest.mark.process
+
 PYTHON = """#!/bin/sh
 echo "python $1" >> "{log}"
 case "$1" in

@@ -11,6 +11,8 @@ from sandbox.runner.probes import Kind, Outcome, Target, check, watch
 from sandbox.runner.timing import Timing
 from tests.sandbox.runner.pods import made
 
+pytestmark = pytest.mark.process
+
 
 async def execute(command: Sequence[str]) -> tuple[int, str]:
     if command[0] == "slow":

@@ -24,6 +24,8 @@ from validation.rules import markdown
 from validation.settings import JobInput
 from validation.verdict import Outcome, Verdict
 
+pytestmark = pytest.mark.process
+
 PULUMI = """\
 #!/bin/sh
 echo "$@" > "$HOME/asked"
