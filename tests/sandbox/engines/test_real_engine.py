@@ -91,19 +91,20 @@ def test_the_offline_replay_gives_the_engines_own_numbers(engine: Fake) -> None:
 
 
 def test_the_benchmarks_replay_gives_the_engines_own_counters(engine: Fake) -> None:
-    """Long answers, since the engine counts its last step before it cuts at max_tokens: up to k more an answer."""
+    """The engine counts an answer's last step before it cuts at max_tokens: up to k more an answer."""
     texts = []
     before = engine.metrics()
     for prompt in (REPEATING, f"{COPY}\n{REPEATING}"):
-        ask = {"model": MODEL, "prompt": prompt, "max_tokens": 600, "temperature": 0, "return_token_ids": True}
+        ask = {"model": MODEL, "prompt": prompt, "max_tokens": 300, "temperature": 0, "return_token_ids": True}
         status, body = engine.request("POST", "/v1/completions", ask)
         assert status == 200
         choice = json.loads(body)["choices"][0]
         texts.append((choice["prompt_token_ids"], choice["token_ids"]))
     delta = speculation_delta(before, engine.metrics(), MODEL, k=5)
     counts = Copies(Tokens.of(texts), 4).replay(2, 4, DraftRules(5, max_model_len=2048, zero_near_limit=True))
-    replayed = counts.sum(axis=0)[[DRAFTS, DRAFT_TOKENS, ACCEPTED]].tolist()
-    assert replayed == pytest.approx([delta.drafts, delta.draft_tokens, delta.accepted], rel=0.02)
+    *drafted, accepted = counts.sum(axis=0)[[DRAFTS, DRAFT_TOKENS, ACCEPTED]].tolist()
+    assert drafted == pytest.approx([delta.drafts, delta.draft_tokens], rel=0.02)
+    assert accepted == pytest.approx(delta.accepted, rel=0.02, abs=5 * len(texts))
 
 
 def test_nothing_of_it_listens_beyond_loopback(engine: Fake) -> None:
