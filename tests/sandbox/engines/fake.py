@@ -35,7 +35,7 @@ COPY = (
 RENAMED = CODE.replace("total", "subtotal")
 PROSE = "Tell me something about the sea."
 # A start takes a tenth of a second; a busy machine may take longer.
-_PATIENCE_SECONDS = 20
+_PATIENCE_SECONDS = 300
 _addresses = (f"127.78.{number // 250}.{number % 250 + 1}" for number in itertools.count(os.getpid() % 200 * 250))
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.drafts import ACCEPTED, DRAFT_TOKENS, DRAFTS, Copies, Tokens
-from bench.drafts import Rules as DraftRules
 from engine.log import Speculation
 from engine.metrics import speculation_delta
 from engine.speculative import SpeculativeConfig
@@ -88,23 +86,6 @@ def test_the_offline_replay_gives_the_engines_own_numbers(engine: Fake) -> None:
     # The engine counts before it cuts at max_tokens, so its last step may have up to k more.
     assert accepted <= delta.accepted <= accepted + 5
     assert accepted > 0
-
-
-def test_the_benchmarks_replay_gives_the_engines_own_counters(engine: Fake) -> None:
-    """The engine counts an answer's last step before it cuts at max_tokens: up to k more an answer."""
-    texts = []
-    before = engine.metrics()
-    for prompt in (REPEATING, f"{COPY}\n{REPEATING}"):
-        ask = {"model": MODEL, "prompt": prompt, "max_tokens": 300, "temperature": 0, "return_token_ids": True}
-        status, body = engine.request("POST", "/v1/completions", ask)
-        assert status == 200
-        choice = json.loads(body)["choices"][0]
-        texts.append((choice["prompt_token_ids"], choice["token_ids"]))
-    delta = speculation_delta(before, engine.metrics(), MODEL, k=5)
-    counts = Copies(Tokens.of(texts), 4).replay(2, 4, DraftRules(5, max_model_len=2048, zero_near_limit=True))
-    *drafted, accepted = counts.sum(axis=0)[[DRAFTS, DRAFT_TOKENS, ACCEPTED]].tolist()
-    assert drafted == pytest.approx([delta.drafts, delta.draft_tokens], rel=0.02)
-    assert accepted == pytest.approx(delta.accepted, rel=0.02, abs=5 * len(texts))
 
 
 def test_nothing_of_it_listens_beyond_loopback(engine: Fake) -> None:
