@@ -22,7 +22,7 @@ from tests.sandbox.functions.golden import asked, children, load, needs_golden, 
 from tests.sandbox.kubectl import eventually
 from tests.sandbox.test_recovery import listening_addresses
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(900)]
 
 PLATFORM = """
 apiVersion: modelplane.ai/v1alpha1
@@ -296,7 +296,7 @@ def test_deletion_in_the_documented_order_leaves_nothing(pair: Pair) -> None:
     pair.control_plane("delete", "inferencegateway", "default", "--cascade=foreground")
     pair.control_plane("delete", "inferenceclass", "l4-existing")
 
-    pair.wait_until_nothing_is_left(60)
+    pair.wait_until_nothing_is_left(240)
     kinds = (
         "objects.kubernetes.m.crossplane.io,providerconfigs.kubernetes.m.crossplane.io,usages.protection.crossplane.io"
     )
