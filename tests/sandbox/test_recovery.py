@@ -68,7 +68,8 @@ def test_after_kill_9_the_next_up_recovers_with_all_data(clusters: Layout, victi
 
 def test_an_interrupted_up_is_completed_by_the_next_one(clusters: Layout) -> None:
     commands.down(clusters, lambda _: None, delete=False)
-    argv = [sys.executable, "-m", "sandbox", "up", "--only", "clusters"]
+    # A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
+    argv = ["env", "--default-signal=INT", sys.executable, "-m", "sandbox", "up", "--only", "clusters"]
     env = {**os.environ, **clusters.env(), "SPECULATION_CACHE": str(clusters.cache)}
     child = subprocess.Popen(argv, cwd=clusters.repository, env=env, stderr=subprocess.PIPE, text=True)
     eventually(lambda: "workload-apiserver" in records(clusters))
