@@ -255,7 +255,6 @@ def _caveats(places: Sequence[Placed], order: str) -> Iterator[str]:
         if replicas not in (None, 1):
             yield f"{replicas} replicas served {name}"
     for place in places:
-        yield from (f"block {place.block.order} ({place.arm.value}): {problem}" for problem in place.block.problems)
         hits = prefix_hits(*_scrapes(place), place.run.run.service.model)
         if hits and not place.run.run.prefix_caching:
             yield f"{hits} tokens came from the prefix cache in block {place.block.order}, which was to be off"

@@ -99,10 +99,7 @@ def ask(
             if not problem.retry or waited + _RETRY_S > patience_s:
                 after = f" (after {waited:.0f} s of retries)" if waited >= _RETRY_S else ""
                 why = redact(str(problem)) + after
-                unsupported = problem.status in _REFUSALS and bool(_UNSUPPORTED.search(str(problem)))
-                return Answer(
-                    task, url, problem=why, waited=waited, unsupported=unsupported and task.choices is not None
-                )
+                return Answer(task, url, problem=why, waited=waited, unsupported=_unsupported(task, problem))
             progress(f"waiting for the route: {redact(str(problem))}")
             time.sleep(_RETRY_S)
             continue
